@@ -1,0 +1,109 @@
+"""A release is described by one TOML file; this package reads it and refuses what cannot work.
+
+Light on purpose: the DAG file imports it, so nothing here may load numpy, dask or numba.
+"""
+
+import datetime
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, ValidationError, model_validator
+
+from tasks.config.base import Settings
+from tasks.config.clustering import Clustering
+from tasks.config.gate import validate_thresholds
+from tasks.config.padding import Padding
+from tasks.config.privacy import Privacy
+from tasks.config.release import Release
+from tasks.config.series import Series
+from tasks.config.source import SCALES, Source
+from tasks.errors import UsageError
+
+__all__ = ["SCALES", "Clustering", "Padding", "Privacy", "Release", "ReleaseConfig", "Series", "Source", "load", "parse", "snapshot_date"]
+
+
+class ReleaseConfig(Settings):
+    """Everything a release depends on, apart from its input, the secret and the snapshot."""
+
+    release: Release
+    source: Source
+    privacy: Privacy = Privacy()
+    padding: Padding = Padding()
+    clustering: Clustering = Clustering()
+    gate: Annotated[dict[str, float], AfterValidator(validate_thresholds)] = {}
+    series: Series = Series()
+
+    @model_validator(mode="after")
+    def _possible(self) -> "ReleaseConfig":
+        low, high = self.source.scale
+        if self.privacy.rating_step > high - low:
+            raise ValueError(
+                f"privacy.rating_step {self.privacy.rating_step} is wider than the scale [{low}, {high}]; choose a smaller step"
+            )
+        if (high - low) / self.privacy.rating_step > 65535:
+            raise ValueError("privacy.rating_step is too fine: more than 65,536 levels; choose a larger step")
+        synthetic = self.source.synthetic
+        if self.source.format == "synthetic" and synthetic.users < self.privacy.k:
+            raise ValueError(f"source.synthetic.users {synthetic.users} is below privacy.k {self.privacy.k}; nobody could be hidden")
+        if self.source.format == "synthetic" and synthetic.users // self.privacy.k < self.privacy.l:
+            raise ValueError(
+                f"privacy.l {self.privacy.l} exceeds the {synthetic.users // self.privacy.k} groups that "
+                f"{synthetic.users} users can form at k={self.privacy.k}; lower l or k"
+            )
+        return self
+
+    @property
+    def population(self) -> str:
+        """The people this release is about; releases of the same people must share it."""
+        return self.series.population or self.release.name
+
+
+def parse(data: dict[str, Any], where: str = "configuration") -> ReleaseConfig:
+    """Validate the tables of a release file; every refusal names the key and the remedy."""
+    try:
+        return ReleaseConfig.model_validate(data)
+    except ValidationError as error:
+        raise UsageError(
+            "\n".join(_explain(problem) for problem in error.errors()),
+            where=where,
+            remedy="correct the keys named above; `murmur init NAME` writes a commented example",
+        ) from None
+
+
+def load(path: str | Path) -> ReleaseConfig:
+    """Read and validate a release file."""
+    path = Path(path)
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError("there is no such configuration file", where=str(path), remedy="check the path") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the configuration cannot be read: {error}", where=str(path), remedy="check the file") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"not valid TOML: {error}", where=str(path), remedy="correct the line named above") from None
+    return parse(data, str(path))
+
+
+def snapshot_date(text: str) -> datetime.date:
+    """The snapshot a run is about, YYYY-MM-DD."""
+    try:
+        return datetime.datetime.strptime(text, "%Y-%m-%d").date()
+    except ValueError:
+        raise UsageError(f"'{text}' is not a snapshot date", where="--snapshot", remedy="write it as YYYY-MM-DD") from None
+
+
+_PHRASES = {
+    "extra_forbidden": "unknown key; remove it or check its spelling",
+    "missing": "is missing; add it",
+}
+
+
+def _explain(problem: Any) -> str:
+    key = ".".join(str(part) for part in problem["loc"]) or "configuration"
+    phrase = _PHRASES.get(problem["type"])
+    if phrase is None:
+        phrase = problem["msg"].removeprefix("Value error, ")
+        if problem["type"] != "value_error":
+            phrase += f" (found {problem['input']!r})"
+    return f"{key}: {phrase}"

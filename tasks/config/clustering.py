@@ -1,0 +1,18 @@
+"""[clustering]: how similar users are found and grouped."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from tasks.config.base import Settings
+
+MetricName = Literal["weighted-squared", "weighted", "closeness-0.5", "closeness-1.0", "euclidean"]
+
+
+class Clustering(Settings):
+    """Sampling, centres, binning and bounded t-means (paper section 4.2)."""
+
+    metric: MetricName = "weighted-squared"
+    sample: int = Field(default=10_000, ge=1, description="users drawn to find the centres (all, where fewer)")
+    iterations: int = Field(default=10, ge=1, le=1000)
+    seed: int = Field(default=0, ge=0)

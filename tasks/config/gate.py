@@ -1,0 +1,29 @@
+"""[gate]: thresholds of the checks that decide on publication, by the check's name.
+
+A check is one file under checks/ and is called after it (`link_existence.py` → `link-existence`), so a new
+check can be tuned at once. A threshold can be moved; no check can be switched off.
+"""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+CHECK_PACKAGES = ("privacy", "attacks", "utility")
+
+
+def check_names() -> list[str]:
+    """Names of all checks, from their files; importing them here would load numpy into the DAG parser."""
+    spec = find_spec("checks")
+    roots = [Path(place) for place in (spec.submodule_search_locations or [])] if spec else []
+    files = (f for root in roots for package in CHECK_PACKAGES for f in (root / package).glob("[a-z]*.py"))
+    return sorted(file.stem.replace("_", "-") for file in files)
+
+
+def validate_thresholds(gate: dict[str, float]) -> dict[str, float]:
+    """Refuse thresholds of checks that do not exist and values that switch a check off."""
+    known = check_names()
+    for name, threshold in gate.items():
+        if name not in known:
+            raise ValueError(f"there is no check '{name}'; the checks are: {', '.join(known)}")
+        if not 0 <= threshold < float("inf"):
+            raise ValueError(f"threshold of '{name}' is {threshold}; use a finite number of at least 0")
+    return gate

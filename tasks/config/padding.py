@@ -1,0 +1,19 @@
+"""[padding]: the model that predicts what people did not rate."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from tasks.config.base import Settings
+
+
+class Padding(Settings):
+    """Predictive padding (paper section 4.1)."""
+
+    predictor: Literal["als"] = "als"
+    rank: int = Field(default=16, ge=1, le=256)
+    regularization: float = Field(default=0.06, gt=0)
+    iterations: int = Field(default=12, ge=1, le=200)
+    keep_observed: bool = Field(
+        default=False, description="true publishes observed ratings inside the group means, as the paper's Algorithm 1"
+    )

@@ -1,0 +1,35 @@
+"""[release]: what the release is called and when it is made."""
+
+import datetime
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from tasks.config.base import Settings
+
+
+def _plain_name(name: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", name):
+        raise ValueError("use lower-case letters, digits, '-' and '_' (it becomes a DAG id and a directory)")
+    return name
+
+
+def _cron_or_preset(schedule: str | None) -> str | None:
+    if schedule is None:
+        return schedule
+    presets = {"@once", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly"}
+    field = r"[\d*/,\-A-Za-z#L?]+"
+    if schedule not in presets and not re.fullmatch(rf"{field}( {field}){{4}}", schedule):
+        raise ValueError("use a cron expression of five fields such as '0 3 1 * *', or a preset such as '@monthly'")
+    return schedule
+
+
+class Release(Settings):
+    """Name and schedule of a periodic release."""
+
+    name: Annotated[str, AfterValidator(_plain_name)]
+    schedule: Annotated[str | None, AfterValidator(_cron_or_preset)] = None
+    start_date: datetime.date = datetime.date(2026, 1, 1)
+    approval: bool = False
+    retention_days: int = Field(default=7, ge=0)

@@ -1,0 +1,12 @@
+"""[series]: how this release relates to the others about the same people."""
+
+from typing import Literal
+
+from tasks.config.base import Settings
+
+
+class Series(Settings):
+    """The mode of a series of releases and the population it is about."""
+
+    mode: Literal["sticky", "independent"] = "independent"
+    population: str | None = None

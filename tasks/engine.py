@@ -1,0 +1,139 @@
+"""The Dask client: the cluster at `MURMUR_DASK`, or embedded worker processes. Nothing else creates one.
+
+Results never depend on it: blocks follow the data, seeds follow the blocks, and every process computes on one
+thread (BLAS with one and with two threads gives different bytes).
+"""
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from tasks.errors import UsageError
+from tasks.store import PRIVATE_UMASK
+
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NUMBA_NUM_THREADS": "1",
+}
+
+
+class Engine:
+    """Runs a function over blocks, here or on Dask workers; results come back in the blocks' order."""
+
+    def __init__(self, client: Any | None = None) -> None:
+        self._client = client
+
+    @property
+    def workers(self) -> int:
+        """Number of worker processes (0: everything runs in this process)."""
+        return len(self._client.scheduler_info(n_workers=-1)["workers"]) if self._client else 0
+
+    def map(
+        self,
+        function: Callable[..., Any],
+        blocks: Iterable[Any],
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        **common: Any,
+    ) -> list[Any]:
+        """`function(block, **common)` for every block. A worker that dies is replaced and its blocks rerun."""
+        blocks = list(blocks)
+        results: list[Any] = [None] * len(blocks)
+        for done, (position, result) in enumerate(self._run(function, blocks, common), start=1):
+            results[position] = result
+            if progress:
+                progress(done, len(blocks))
+        return results
+
+    def _run(self, function: Callable[..., Any], blocks: list[Any], common: dict) -> Iterator[tuple[int, Any]]:
+        if self._client is None:
+            for position, block in enumerate(blocks):
+                yield position, function(block, **common)
+            return
+        from distributed import as_completed
+
+        futures = self._client.map(function, blocks, pure=False, **common)
+        position_of = {future.key: position for position, future in enumerate(futures)}
+        try:
+            for future, result in as_completed(futures, with_results=True):
+                yield position_of[future.key], result
+                future.release()
+        finally:
+            self._client.cancel([f for f in futures if not f.done()])
+
+
+@contextlib.contextmanager
+def engine(workers: int | None = None) -> Iterator[Engine]:
+    """Connect to `MURMUR_DASK`, or start `MURMUR_WORKERS` embedded workers (0: none, all in this process)."""
+    address = os.environ.get("MURMUR_DASK")
+    count = _workers_wanted() if workers is None else workers
+    with single_threaded():
+        if address and workers is None:
+            from distributed import Client
+
+            try:
+                client = Client(address, timeout="20s", set_as_default=False)
+            except OSError:
+                raise UsageError(
+                    "no Dask scheduler answers there",
+                    where=f"MURMUR_DASK={address}",
+                    remedy="start it, correct the address, or unset MURMUR_DASK to run embedded workers",
+                ) from None
+            with client:
+                yield Engine(client)
+        elif count == 0:
+            yield Engine()
+        else:
+            with _embedded(count) as client:
+                yield Engine(client)
+
+
+@contextlib.contextmanager
+def single_threaded() -> Iterator[None]:
+    """Pin BLAS in this process to one thread, like the workers."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1):
+        yield
+
+
+@contextlib.contextmanager
+def _embedded(count: int) -> Iterator[Any]:
+    import dask
+    from distributed import Client, LocalCluster
+
+    settings = {
+        "distributed.nanny.pre-spawn-environ": ONE_THREAD,
+        "distributed.worker.memory.spill": False,
+        "distributed.worker.memory.target": False,
+        "distributed.worker.memory.pause": False,
+        "distributed.worker.memory.terminate": False,
+        "distributed.comm.timeouts.connect": "60s",
+    }
+    with dask.config.set(settings):
+        cluster = LocalCluster(
+            n_workers=count,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=None,
+            silence_logs=logging.ERROR,
+        )
+        with cluster, Client(cluster, set_as_default=False) as client:
+            client.run(os.umask, PRIVATE_UMASK)
+            yield client
+
+
+def _workers_wanted() -> int:
+    text = os.environ.get("MURMUR_WORKERS", "")
+    if not text:
+        return os.cpu_count() or 1
+    if not text.isdigit():
+        raise UsageError(
+            f"'{text}' is not a number of workers", where="MURMUR_WORKERS", remedy="use 0, 1, 2, …"
+        )
+    return int(text)

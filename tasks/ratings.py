@@ -1,0 +1,123 @@
+"""Ratings on disk: the same ratings by user and by item, as memory-mapped arrays.
+
+Workers open the directory themselves and touch only the pages of their block, so ratings never travel through
+the Dask scheduler and never have to fit into one process.
+
+    users.parquet  items.parquet            the id of each row and column (strings, sorted)
+    by_user/  indptr indices values [timestamps] .npy       CSR, items ascending within a user
+    by_item/  indptr indices values .npy                    the transpose, users ascending within an item
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import scipy.sparse as sp
+
+
+@dataclass(frozen=True)
+class Side:
+    """One orientation of the rating matrix."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    values: np.ndarray
+    columns: int
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return len(self.indptr) - 1
+
+    def block(self, start: int, stop: int) -> sp.csr_array:
+        """Rows start..stop as a SciPy matrix; only these pages are read."""
+        first, last = int(self.indptr[start]), int(self.indptr[stop])
+        return sp.csr_array(
+            (
+                np.asarray(self.values[first:last]),
+                np.asarray(self.indices[first:last]),
+                np.asarray(self.indptr[start : stop + 1]) - first,
+            ),
+            shape=(stop - start, self.columns),
+        )
+
+    def whole(self) -> sp.csr_array:
+        """All rows as a SciPy matrix."""
+        return self.block(0, self.rows)
+
+    def counts(self) -> np.ndarray:
+        """Ratings per row."""
+        return np.diff(self.indptr)
+
+
+class Ratings:
+    """A directory of ratings, opened lazily."""
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory)
+
+    @property
+    def by_user(self) -> Side:
+        """Users as rows."""
+        return self._side("by_user", self.n_items)
+
+    @property
+    def by_item(self) -> Side:
+        """Items as rows."""
+        return self._side("by_item", self.n_users)
+
+    @property
+    def n_users(self) -> int:
+        """Number of users."""
+        return pq.read_metadata(self.directory / "users.parquet").num_rows
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return pq.read_metadata(self.directory / "items.parquet").num_rows
+
+    @property
+    def timestamps(self) -> np.ndarray | None:
+        """Seconds since 1970 of each rating in by_user order, where the source has them."""
+        path = self.directory / "by_user" / "timestamps.npy"
+        return np.load(path, mmap_mode="r") if path.exists() else None
+
+    def user_ids(self) -> list[str]:
+        """Source ids of the users, by row. Secret: never outside private/."""
+        return pq.read_table(self.directory / "users.parquet").column("user").to_pylist()
+
+    def item_ids(self) -> list[str]:
+        """Ids of the items, by column."""
+        return pq.read_table(self.directory / "items.parquet").column("item").to_pylist()
+
+    def _side(self, name: str, columns: int) -> Side:
+        arrays = [np.load(self.directory / name / f"{a}.npy", mmap_mode="r") for a in ("indptr", "indices", "values")]
+        return Side(*arrays, columns=columns)
+
+
+def write_ids(directory: Path, column: str, ids: pa.Array | list[str]) -> None:
+    """Write users.parquet or items.parquet."""
+    table = pa.table({column: pa.array(ids, pa.string())})
+    pq.write_table(table, directory / f"{column}s.parquet", compression="zstd")
+
+
+def write_matrix(directory: Path, matrix: sp.csr_array, timestamps: np.ndarray | None = None) -> None:
+    """Write both orientations of a matrix that fits into memory (ids are written by the caller)."""
+    matrix = sp.csr_array(matrix)
+    if not matrix.has_sorted_indices:
+        if timestamps is not None:
+            raise ValueError("sort the indices together with the timestamps before writing")
+        matrix.sort_indices()
+    _write_side(directory / "by_user", matrix)
+    if timestamps is not None:
+        np.save(directory / "by_user" / "timestamps.npy", timestamps.astype(np.int64))
+    _write_side(directory / "by_item", sp.csr_array(matrix.T.tocsr()))
+
+
+def _write_side(directory: Path, matrix: sp.csr_array) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    np.save(directory / "indptr.npy", matrix.indptr.astype(np.int64))
+    np.save(directory / "indices.npy", matrix.indices.astype(np.int32))
+    np.save(directory / "values.npy", matrix.data.astype(np.float32))

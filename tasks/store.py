@@ -1,0 +1,128 @@
+"""The store: where releases and secrets lie, and how files get there whole.
+
+`published/` is what the public gets; `private/` is the data owner's alone (directories 0700, files 0600).
+Every file is written beside its place, flushed and renamed, so a reader sees all of it or nothing.
+"""
+
+import contextlib
+import datetime
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+PRIVATE_UMASK = 0o077
+
+
+class Store:
+    """Paths below one root directory (`MURMUR_STORE`, default ./store)."""
+
+    def __init__(self, root: str | Path | None = None) -> None:
+        self.root = Path(root or os.environ.get("MURMUR_STORE") or "store").absolute()
+
+    def published(self, name: str, snapshot: datetime.date) -> Path:
+        """The public directory of one release; exists only when the release does."""
+        return self.root / "published" / name / snapshot.isoformat()
+
+    def private(self, name: str, snapshot: datetime.date) -> Path:
+        """The owner's directory of one release, created 0700."""
+        path = self.root / "private" / name / snapshot.isoformat()
+        make_private(path, below=self.root)
+        return path
+
+    def lock_file(self) -> Path:
+        """The lock that serialises publication, whoever publishes."""
+        make_private(self.root / "private", below=self.root)
+        return self.root / "private" / "publish.lock"
+
+
+def make_private(path: Path, *, below: Path) -> None:
+    """Create a directory and its parents under `below`, all 0700 from private/ down."""
+    below.mkdir(parents=True, exist_ok=True)
+    current = below
+    for part in path.relative_to(below).parts:
+        current = current / part
+        current.mkdir(mode=0o700, exist_ok=True)
+
+
+@contextlib.contextmanager
+def owner_only() -> Iterator[None]:
+    """Files made inside are readable by the owner alone."""
+    before = os.umask(PRIVATE_UMASK)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def restrict(directory: Path) -> None:
+    """Directories 0700 and files 0600 below `directory`, whatever process wrote them."""
+    for root, _, files in os.walk(directory):
+        Path(root).chmod(0o700)
+        for file in files:
+            (Path(root) / file).chmod(0o600)
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digest_of(value: Any) -> str:
+    """SHA-256 of a JSON value in canonical form."""
+    return hashlib.sha256(dumps(value).encode()).hexdigest()
+
+
+def dumps(value: Any, indent: int | None = None) -> str:
+    """Canonical JSON: sorted keys, no NaN (a NaN is a bug, not a number)."""
+    return json.dumps(value, sort_keys=True, allow_nan=False, indent=indent, ensure_ascii=False)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+        sync_directory(path.parent)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON whole or not at all, readable and with sorted keys."""
+    write_bytes(path, (dumps(value, indent=1) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def sync_directory(path: Path) -> None:
+    """Make renames in a directory survive a power cut."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def files_below(directory: Path) -> dict[str, str]:
+    """Relative name → SHA-256 of every file below a directory, hidden files aside."""
+    found = (f for f in sorted(directory.rglob("*")) if f.is_file() and not f.name.startswith("."))
+    return {str(file.relative_to(directory)): digest(file) for file in found}
+
+
+def remove(directory: Path) -> None:
+    """Remove a directory tree if it is there."""
+    shutil.rmtree(directory, ignore_errors=True)
