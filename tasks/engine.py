@@ -7,6 +7,7 @@ thread (BLAS with one and with two threads gives different bytes).
 import contextlib
 import logging
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -31,6 +32,11 @@ class Engine:
     def workers(self) -> int:
         """Number of worker processes (0: everything runs in this process)."""
         return len(self._client.scheduler_info(n_workers=-1)["workers"]) if self._client else 0
+
+    def cpu_seconds(self) -> float:
+        """CPU time used so far by this process and by the workers."""
+        on_workers = self._client.run(time.process_time, on_error="ignore") if self._client else {}
+        return time.process_time() + sum(on_workers.values())
 
     def map(
         self,

@@ -9,6 +9,7 @@ the Dask scheduler and never have to fit into one process.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +43,25 @@ class Side:
             ),
             shape=(stop - start, self.columns),
         )
+
+    def take(self, rows: np.ndarray) -> sp.csr_array:
+        """The given rows, in the given order, as a SciPy matrix."""
+        starts = np.asarray(self.indptr[rows])
+        counts = np.asarray(self.indptr[rows + 1]) - starts
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        places = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], counts)
+        return sp.csr_array(
+            (np.asarray(self.values[places]), np.asarray(self.indices[places]), indptr), shape=(len(rows), self.columns)
+        )
+
+    def blocks(self, entries: int = 500_000, rows: int = 50_000) -> list[tuple[int, int]]:
+        """Consecutive row ranges of about `entries` ratings each; they follow the data, not the workers."""
+        edges = [0]
+        while edges[-1] < self.rows:
+            first = edges[-1]
+            last = int(np.searchsorted(self.indptr, self.indptr[first] + entries, side="right")) - 1
+            edges.append(min(max(last, first + 1), first + rows, self.rows))
+        return list(pairwise(edges))
 
     def whole(self) -> sp.csr_array:
         """All rows as a SciPy matrix."""

@@ -13,6 +13,8 @@ class Clustering(Settings):
     """Sampling, centres, binning and bounded t-means (paper section 4.2)."""
 
     metric: MetricName = "weighted-squared"
-    sample: int = Field(default=10_000, ge=1, description="users drawn to find the centres (all, where fewer)")
+    sample: int | None = Field(
+        default=None, ge=1, description="users drawn to find the centres; absent: 16 per centre, at least 2,000"
+    )
     iterations: int = Field(default=10, ge=1, le=1000)
     seed: int = Field(default=0, ge=0)

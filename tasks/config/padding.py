@@ -10,7 +10,7 @@ from tasks.config.base import Settings
 class Padding(Settings):
     """Predictive padding (paper section 4.1)."""
 
-    predictor: Literal["als"] = "als"
+    predictor: Literal["als", "biases"] = "als"
     rank: int = Field(default=16, ge=1, le=256)
     regularization: float = Field(default=0.06, gt=0)
     iterations: int = Field(default=12, ge=1, le=200)

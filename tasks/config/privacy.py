@@ -28,3 +28,6 @@ class Privacy(Settings):
     protect: list[str] = []
     rating_step: float = Field(default=0.1, gt=0, description="published ratings are rounded to this")
     density: float = Field(default=0.2, ge=0, le=1, description="predictive-boosted: 0 = simple, 1 = padded")
+    max_growth: float = Field(
+        default=0.5, ge=0, description="top-up may add at most this share of the released cells before the run is refused"
+    )

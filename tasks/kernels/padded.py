@@ -1,0 +1,85 @@
+"""The padded rating matrix, never materialised: low rank plus a sparse residual (paper section 4.1).
+
+padded = prediction everywhere, the observed rating where there is one. A row is built when it is needed; group
+means and spreads of the predictions are computed in the small space of the factors.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """Predictions mean + users @ items.T. Biases are factors too, so this is all a predictor has to give."""
+
+    users: np.ndarray  # (m, F) float32
+    items: np.ndarray  # (n, F) float32
+    mean: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(users, items)."""
+        return len(self.users), len(self.items)
+
+    def rows(self, users: np.ndarray | slice) -> np.ndarray:
+        """Predictions of some users for every item, dense."""
+        return _product(self.users[users], self.items) + np.float32(self.mean)
+
+    def padded_rows(self, users: np.ndarray | slice, observed: sp.csr_array) -> np.ndarray:
+        """Predictions, with the observed ratings of these users put in their places."""
+        dense = self.rows(users)
+        row = np.repeat(np.arange(observed.shape[0]), np.diff(observed.indptr))
+        dense[row, observed.indices] = observed.data
+        return dense
+
+    def cells(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
+        """Predictions of single (user, item) cells."""
+        return np.einsum("cf,cf->c", self.users[users], self.items[items]) + np.float32(self.mean)
+
+    def group_means(self, labels: np.ndarray, groups: int) -> "LowRank":
+        """Mean prediction of each group: the mean of the members' factors, so low rank again."""
+        sums = np.zeros((groups, self.users.shape[1]))
+        np.add.at(sums, labels, np.asarray(self.users, np.float64))
+        sizes = np.bincount(labels, minlength=groups)
+        return LowRank((sums / sizes[:, None]).astype(np.float32), self.items, self.mean)
+
+    def group_spread(self, labels: np.ndarray, groups: int, items: np.ndarray) -> np.ndarray:
+        """Variance of the members' predictions, (groups, items): bᵀ Cov b in the space of the factors."""
+        covariance = _covariances(np.asarray(self.users, np.float64), labels, groups)
+        factors = self.items[items]
+        outer = np.einsum("if,ih->ifh", factors, factors).reshape(len(items), -1)
+        return np.maximum(_product(covariance.reshape(groups, -1), outer), 0)
+
+
+def _covariances(factors: np.ndarray, labels: np.ndarray, groups: int, block: int = 16_384) -> np.ndarray:
+    """Covariance of the members' factors in each group, (groups, F, F)."""
+    width = factors.shape[1]
+    sizes = np.bincount(labels, minlength=groups)[:, None]
+    means = np.zeros((groups, width))
+    np.add.at(means, labels, factors)
+    means /= sizes
+    sums = np.zeros((groups, width * width))
+    for start in range(0, len(labels), block):
+        part = slice(start, start + block)
+        centred = factors[part] - means[labels[part]]
+        np.add.at(sums, labels[part], np.einsum("uf,uh->ufh", centred, centred).reshape(len(centred), -1))
+    return (sums / sizes).reshape(groups, width, width).astype(np.float32)
+
+
+def _product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    return np.asarray(left, np.float32) @ np.asarray(right, np.float32).T
+
+
+def encode(values: np.ndarray, scale: tuple[float, float], step: float) -> np.ndarray:
+    """Published codes of ratings: clipped to the scale, rounded to the step."""
+    low, high = scale
+    levels = np.floor((high - low) / step + 1e-9)
+    codes = np.clip(np.rint((values - np.float32(low)) / np.float32(step)), 0, levels)
+    return codes.astype(code_type(scale, step))
+
+
+def code_type(scale: tuple[float, float], step: float) -> np.dtype:
+    """The smallest little-endian type that holds every code."""
+    return np.dtype("u1") if (scale[1] - scale[0]) / step < 256 else np.dtype("<u2")

@@ -1,0 +1,216 @@
+"""The ordered steps of a release; `run_step` serves the DAG, `run` serves `murmur run`. One way, two drivers.
+
+A step reads its inputs from the store, writes into its own directory and closes with `step.json`. The same
+inputs, parameters, code and secret give the same key: then the step is not run again but its result is used.
+"""
+
+import contextlib
+import datetime
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock
+
+from tasks import methods
+from tasks.config import ReleaseConfig
+from tasks.engine import Engine, engine
+from tasks.keys import OwnerKey
+from tasks.store import Store, digest, digest_of, files_below, owner_only, read_json, remove, restrict, write_json
+
+if TYPE_CHECKING:
+    import numpy as np
+
+log = logging.getLogger("murmur")
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One release being made: what, when, where, with which secret and workers."""
+
+    config: ReleaseConfig
+    snapshot: datetime.date
+    store: Store
+    key: OwnerKey
+    engine: Engine
+    work: Path
+    progress: Progress
+    seconds: dict[str, float] = field(default_factory=dict)
+    given: dict[str, dict] = field(default_factory=dict)
+    purpose: str = "release"
+
+    @property
+    def private(self) -> Path:
+        """The owner's directory of this release."""
+        return self.store.private(self.config.release.name, self.snapshot)
+
+    @property
+    def published(self) -> Path:
+        """The public directory of this release."""
+        return self.store.published(self.config.release.name, self.snapshot)
+
+    def rng(self, *names: object) -> "np.random.Generator":
+        """A keyed random stream for this release and snapshot."""
+        return self.key.rng(
+            self.purpose, self.config.release.name, self.snapshot, self.config.clustering.seed, *names
+        )
+
+    def shadow(self, work: Path, ingest: dict) -> "Run":
+        """The same release made from other ratings, elsewhere: for measuring utility, never published."""
+        return replace(self, work=work, given={"ingest": ingest}, purpose="shadow")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a step is given."""
+
+    run: Run
+    name: str
+    params: Any
+    inputs: dict[str, Path]
+    out: Path
+
+    @property
+    def config(self) -> ReleaseConfig:
+        """The release's settings."""
+        return self.run.config
+
+    @property
+    def snapshot(self) -> datetime.date:
+        """The snapshot the release is about."""
+        return self.run.snapshot
+
+    @property
+    def engine(self) -> Engine:
+        """Runs functions over blocks."""
+        return self.run.engine
+
+    def rng(self, *names: object) -> "np.random.Generator":
+        """The keyed random stream of this step (and block)."""
+        return self.run.rng(self.name, *names)
+
+    def progress(self, done: int, total: int) -> None:
+        """Report how far the step is."""
+        self.run.progress(self.name, done, total)
+
+
+def open_run(
+    config: ReleaseConfig, snapshot: datetime.date, store: Store, workers: Engine, progress: Progress
+) -> Run:
+    """Bring together what a run needs; the secret is created where the embedded default has none."""
+    with owner_only():
+        work = store.private(config.release.name, snapshot) / "work"
+        key = OwnerKey.load(store.root)
+    return Run(config, snapshot, store, key, workers, work, progress)
+
+
+def run_step(name: str, config: ReleaseConfig, snapshot: datetime.date, store: Store) -> dict[str, Any]:
+    """Run one step of a release, as an Airflow task does; inputs that are gone are recomputed first."""
+    with engine() as workers:
+        return execute(name, open_run(config, snapshot, store, workers, log_progress))
+
+
+def run(
+    config: ReleaseConfig, snapshot: datetime.date, store: Store, *, progress: Progress | None = None
+) -> dict[str, Any]:
+    """All steps in order, as `murmur run` does. Raises Refused when the gate does."""
+    with engine() as workers:
+        release = open_run(config, snapshot, store, workers, progress or log_progress)
+        for name in methods.graph(config):
+            reference = execute(name, release)
+        return {**reference, "seconds": release.seconds}
+
+
+def execute(name: str, release: Run) -> dict[str, Any]:
+    """Run a step, or return what an equal earlier run of it left."""
+    with owner_only():
+        if name in ("validate", "publish"):
+            module = import_module(f"tasks.{name}")
+            with _measured(name, release):
+                return module.run(release, execute)
+        return _execute_data_step(name, release)
+
+
+def _execute_data_step(name: str, release: Run) -> dict[str, Any]:
+    if name in release.given:
+        return release.given[name]
+    steps = methods.graph(release.config)
+    module = import_module(f"tasks.steps.{name}")
+    out = release.work / name
+    # Two runs of one step at once (a cleared task beside its successor) must not write the same files.
+    out.parent.mkdir(parents=True, exist_ok=True)
+    inputs = {needed: _execute_data_step(needed, release) for needed in steps[name]}
+    params = module.params(release.config)
+    key = digest_of(
+        {
+            "step": name,
+            "purpose": release.purpose,
+            "params": params.model_dump(mode="json"),
+            "inputs": {needed: reference["digest"] for needed, reference in inputs.items()},
+            "release": release.config.release.name,
+            "snapshot": release.snapshot.isoformat(),
+            "seed": release.config.clustering.seed,
+            "secret": release.key.fingerprint,
+            "code": code_version(),
+        }
+    )
+    with FileLock(out.parent / f".{name}.lock", mode=0o600):
+        reference = _finished(out, key)
+        if reference is None:
+            remove(out)
+            out.mkdir(parents=True)
+            job = Job(release, name, params, {n: Path(r["path"]) for n, r in inputs.items()}, out)
+            with _measured(name, release):
+                counts = module.run(job)
+            restrict(out)
+            files = files_below(out)
+            write_json(out / "step.json", {"step": name, "key": key, "counts": counts, "files": files})
+            reference = _finished(out, key)
+            assert reference is not None
+    return reference
+
+
+def _finished(out: Path, key: str) -> dict[str, Any] | None:
+    """The reference to a finished step: paths, digests and counts, never data."""
+    closing = out / "step.json"
+    if not closing.exists():
+        return None
+    step = read_json(closing)
+    if step["key"] != key or not all((out / file).exists() for file in step["files"]):
+        return None
+    return {"step": step["step"], "path": str(out), "digest": digest_of(step["files"]), "counts": step["counts"]}
+
+
+@contextlib.contextmanager
+def _measured(step: str, release: Run) -> Iterator[None]:
+    """Log a step and add up its CPU seconds, those of the Dask workers included."""
+    name = step if release.purpose == "release" else f"{release.purpose} {step}"
+    cpu, wall = release.engine.cpu_seconds(), time.monotonic()
+    try:
+        yield
+    finally:
+        cpu = release.engine.cpu_seconds() - cpu
+        release.seconds[name] = round(release.seconds.get(name, 0.0) + cpu, 3)
+        log.info("%s: %.1f s, %.1f CPU-s", name, time.monotonic() - wall, cpu)
+
+
+def log_progress(step: str, done: int, total: int) -> None:
+    """Progress for logs: quarters only."""
+    if total >= 4 and done % max(1, total // 4) == 0:
+        log.info("%s: %d of %d", step, done, total)
+
+
+@cache
+def code_version() -> str:
+    """Version and a digest of the code, so that results of other code are never taken for ours."""
+    root = Path(__file__).parent
+    sources = {str(f.relative_to(root)): digest(f) for f in sorted(root.rglob("*.py"))}
+    return f"{version('murmuration')}+{digest_of(sources)[:12]}"

@@ -1,0 +1,1 @@
+"""One file per box in the Airflow UI: its parameters, and its wiring over blocks."""

@@ -1,0 +1,82 @@
+"""Binning: every user goes to the nearest centre (paper section 4.2, step 2.3; Algorithm 1, line 4)."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tasks.config import ReleaseConfig
+from tasks.config.base import Settings
+from tasks.kernels.metrics import distances, nearest
+from tasks.pipeline import Job
+from tasks.ratings import Ratings
+from tasks.steps.centers import padded_rows
+
+CELLS_PER_BLOCK = 8_000_000  # dense cells held by a worker: 32 MB
+
+
+class Params(Settings):
+    """How distances are measured, and the size below which a bin cannot stand alone."""
+
+    metric: str
+    max_diff: float
+    k: int
+
+
+def params(config: ReleaseConfig) -> Params:
+    """Pick this step's settings."""
+    low, high = config.source.scale
+    return Params(metric=config.clustering.metric, max_diff=high - low, k=config.privacy.k)
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Assign everybody block by block, then merge bins of fewer than k into their nearest neighbours."""
+    ratings = Ratings(job.inputs["ingest"])
+    users, width = ratings.n_users, max(1, CELLS_PER_BLOCK // ratings.n_items)
+    blocks = [(start, min(start + width, users)) for start in range(0, users, width)]
+    centers = job.inputs["centers"] / "centers.npy"
+    parts = job.engine.map(
+        _nearest_centers,
+        blocks,
+        progress=job.progress,
+        ingest=job.inputs["ingest"],
+        padding=job.inputs["padding"],
+        centers=centers,
+        params=job.params,
+    )
+    bins = np.concatenate(parts)
+    merged = merge_small_bins(bins, np.load(centers), job.params)
+    np.save(job.out / "bins.npy", merged)
+    sizes = np.bincount(merged)
+    sizes = sizes[sizes > 0]
+    before = np.bincount(bins)
+    return {
+        "bins": len(sizes),
+        "merged": int((before > 0).sum()) - len(sizes),
+        "smallest": int(sizes.min()),
+        "largest": int(sizes.max()),
+    }
+
+
+def _nearest_centers(
+    block: tuple[int, int], *, ingest: Path, padding: Path, centers: Path, params: Params
+) -> np.ndarray:
+    rows = padded_rows(ingest, padding, np.arange(*block))
+    index, _ = nearest(rows, np.load(centers), metric=params.metric, max_diff=params.max_diff)
+    return index
+
+
+def merge_small_bins(bins: np.ndarray, centers: np.ndarray, params: Params) -> np.ndarray:
+    """Bins of fewer than k users join the nearest bin, smallest first, until none is left below k."""
+    bins = bins.astype(np.int32)
+    between: np.ndarray | None = None
+    while True:
+        sizes = np.bincount(bins, minlength=len(centers))
+        small = np.flatnonzero((sizes > 0) & (sizes < params.k))
+        if len(small) == 0 or (sizes > 0).sum() == 1:
+            return bins
+        if between is None:
+            between = distances(centers, centers, metric=params.metric, max_diff=params.max_diff)
+        smallest = small[np.argmin(sizes[small])]
+        reachable = np.where((sizes > 0) & (np.arange(len(sizes)) != smallest), between[smallest], np.inf)
+        bins[bins == smallest] = np.argmin(reachable)

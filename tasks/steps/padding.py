@@ -1,0 +1,49 @@
+"""Padding: predict every missing rating (paper section 4.1). The model is kept, the padded matrix never is."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tasks.config import ReleaseConfig
+from tasks.config.base import Settings
+from tasks.kernels.padded import LowRank
+from tasks.padders import padder
+from tasks.pipeline import Job
+from tasks.ratings import Ratings
+from tasks.store import read_json, write_json
+
+
+class Params(Settings):
+    """What the model depends on."""
+
+    predictor: str
+    rank: int
+    regularization: float
+    iterations: int
+    min_contributors: int
+
+
+def params(config: ReleaseConfig) -> Params:
+    """Pick this step's settings."""
+    chosen = config.padding.model_dump(include={"predictor", "rank", "regularization", "iterations"})
+    return Params(**chosen, min_contributors=config.privacy.min_contributors)
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Fit the predictor on the items that enough people rated, and write its factors."""
+    ratings = Ratings(job.inputs["ingest"])
+    raters = ratings.by_item.counts()
+    # An item with fewer raters than this would tell their ratings through its column (SCIENCE P0, leak iii).
+    fit_items = raters >= job.params.min_contributors
+    model = padder(job.params.predictor).fit(job, ratings, fit_items)
+    np.save(job.out / "users.npy", model.users)
+    np.save(job.out / "items.npy", model.items)
+    write_json(job.out / "model.json", {"mean": model.mean})
+    return {"rank": job.params.rank, "fitted_items": int(fit_items.sum()), "rare_items": int((~fit_items).sum())}
+
+
+def open_model(directory: Path) -> LowRank:
+    """The fitted model, memory-mapped."""
+    users, items = (np.load(directory / f"{side}.npy", mmap_mode="r") for side in ("users", "items"))
+    return LowRank(users, items, read_json(directory / "model.json")["mean"])
