@@ -1,0 +1,65 @@
+# The two commands a newcomer needs are `make demo` and `make test`; `make help` lists the rest.
+
+PYTHON ?= python3
+UV_VERSION := 0.13.7
+UV := .uv/bin/uv
+BIN := .venv/bin
+STAMP := .venv/.installed
+COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-annotate --no-header
+
+# GX and Airflow would otherwise be free to call home.
+export GX_ANALYTICS_ENABLED := false
+export DO_NOT_TRACK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo ui test lint format bench lock clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP)  ## install everything into .venv (quick when nothing changed)
+
+demo: setup  ## start the embedded stack, publish the demo release, leave nothing running
+	@exec $(BIN)/python -m tasks.stack demo
+
+ui: setup  ## the same stack in the foreground, Airflow on 127.0.0.1:8080, until Ctrl-C
+	@exec $(BIN)/python -m tasks.stack ui
+
+test: setup lint  ## the linters, then the whole test suite
+	@exec $(BIN)/python -m pytest
+
+lint: setup  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup  ## let ruff put the code into shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup  ## kernels side by side with their peers
+	@exec $(BIN)/python benchmarks/kernels.py
+
+# setuptools builds the project itself; locking it too means that nothing unhashed is ever installed.
+lock: $(UV)  ## pin every dependency with hashes, for development and for the image
+	printf 'setuptools>=77\n' | $(COMPILE) --all-extras pyproject.toml - --output-file requirements.lock
+	printf 'setuptools>=77\n' | $(COMPILE) --extra airflow --constraint requirements.lock pyproject.toml - \
+		--output-file docker/requirements.lock
+
+clean:  ## remove the environment, the stack's state and all caches; never the store
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -m tasks.stack clean; fi
+	rm -rf .venv .uv .stack build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(UV):
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
+		|| { echo "make: Python 3.11 to 3.13 is needed; name one with: make PYTHON=python3.11"; exit 2; }
+	$(PYTHON) -m venv .uv || { echo "make: Python's venv module is missing (on Debian: apt install python3-venv)"; exit 2; }
+	.uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+
+# The project's own lines in pyproject.toml (its scripts) make it a prerequisite beside the lock.
+$(STAMP): requirements.lock pyproject.toml | $(UV)
+	@[ -x $(BIN)/python ] || $(UV) venv --quiet --python $(PYTHON) .venv
+	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
