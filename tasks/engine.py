@@ -76,7 +76,7 @@ class Engine:
 def engine(workers: int | None = None) -> Iterator[Engine]:
     """Connect to `MURMUR_DASK`, or start `MURMUR_WORKERS` embedded workers (0: none, all in this process)."""
     address = os.environ.get("MURMUR_DASK")
-    count = _workers_wanted() if workers is None else workers
+    count = workers_wanted() if workers is None else workers
     with single_threaded():
         if address and workers is None:
             from distributed import Client
@@ -134,7 +134,8 @@ def _embedded(count: int) -> Iterator[Any]:
             yield client
 
 
-def _workers_wanted() -> int:
+def workers_wanted() -> int:
+    """`MURMUR_WORKERS`, or one per core."""
     text = os.environ.get("MURMUR_WORKERS", "")
     if not text:
         return os.cpu_count() or 1
