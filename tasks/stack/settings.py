@@ -1,0 +1,90 @@
+"""The environment of the components: Airflow, Dask and Murmuration, all on loopback, nothing calling home."""
+
+import base64
+import os
+import secrets
+from pathlib import Path
+
+from tasks.engine import ONE_THREAD
+from tasks.stack.postgres import Postgres
+from tasks.store import owner_only, read_json, write_json
+
+LOOPBACK = "127.0.0.1"
+REPOSITORY = Path(__file__).parents[2]
+
+
+def environment(
+    state: Path, store: Path, dags: Path, postgres: Postgres, airflow_port: int, dask_port: int
+) -> dict[str, str]:
+    """What every component inherits; `AIRFLOW__…` variables of the user count where we set none."""
+    own = {
+        **ONE_THREAD,
+        **_airflow(state, dags, postgres, airflow_port),
+        **_dask(),
+        "MURMUR_STORE": str(store),
+        "MURMUR_DASK": f"tcp://{LOOPBACK}:{dask_port}",
+        "GX_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+        "PYTHONUNBUFFERED": "1",
+        "NO_PROXY": f"{LOOPBACK},localhost",
+        "no_proxy": f"{LOOPBACK},localhost",
+    }
+    if secret := os.environ.get("MURMUR_SECRET_FILE"):
+        own["MURMUR_SECRET_FILE"] = str(Path(secret).absolute())  # components run in another directory
+    return {**os.environ, **own}
+
+
+def _airflow(state: Path, dags: Path, postgres: Postgres, port: int) -> dict[str, str]:
+    sections = {
+        "core": {
+            "dags_folder": str(dags),
+            "load_examples": "False",
+            "executor": "LocalExecutor",
+            "parallelism": "4",
+            "simple_auth_manager_all_admins": "True",  # the API listens on loopback only
+            "execution_api_server_url": f"http://{LOOPBACK}:{port}/execution/",
+            "min_serialized_dag_update_interval": "2",
+        },
+        "database": {
+            "sql_alchemy_conn": postgres.url("psycopg2"),
+            "sql_alchemy_conn_async": postgres.url("asyncpg"),
+        },
+        "api": {"host": LOOPBACK, "port": str(port), "base_url": f"http://{LOOPBACK}:{port}", "workers": "1"},
+        "scheduler": {"scheduler_heartbeat_sec": "1", "job_heartbeat_sec": "2"},
+        "dag_processor": {
+            "refresh_interval": "10",
+            "min_file_process_interval": "10",
+            "parsing_processes": "1",
+        },
+        "logging": {"base_log_folder": str(state / "airflow" / "logs")},
+    }
+    keys = _keys(state / "airflow" / "keys.json")
+    return {
+        "AIRFLOW_HOME": str(state / "airflow"),
+        "AIRFLOW__CORE__FERNET_KEY": keys["fernet"],
+        "AIRFLOW__API__SECRET_KEY": keys["session"],
+        "AIRFLOW__API_AUTH__JWT_SECRET": keys["jwt"],
+        **{
+            f"AIRFLOW__{s.upper()}__{k.upper()}": v
+            for s, options in sections.items()
+            for k, v in options.items()
+        },
+    }
+
+
+def _dask() -> dict[str, str]:
+    """As in tasks/engine.py: no spilling, no pausing; memory is bounded by the blocks."""
+    memory = {
+        f"DASK_DISTRIBUTED__WORKER__MEMORY__{k}": "False" for k in ("SPILL", "TARGET", "PAUSE", "TERMINATE")
+    }
+    return {**memory, "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "60s"}
+
+
+def _keys(path: Path) -> dict[str, str]:
+    """Airflow's keys, made once per state directory: all components must have the same."""
+    if not path.exists():
+        keys = {"session": secrets.token_hex(32), "jwt": secrets.token_hex(32)}
+        keys["fernet"] = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
+        with owner_only():
+            write_json(path, keys)
+    return read_json(path)

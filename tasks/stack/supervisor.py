@@ -1,0 +1,217 @@
+"""The embedded stack: PostgreSQL, Airflow and Dask on this machine, started together and stopped together."""
+
+import contextlib
+import datetime
+import importlib.metadata
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import filelock
+
+from tasks.engine import workers_wanted
+from tasks.errors import UsageError
+from tasks.stack.client import AirflowClient
+from tasks.stack.postgres import Postgres
+from tasks.stack.processes import Component, StackError, stop, tail, undisturbed, wait_until
+from tasks.stack.settings import LOOPBACK, REPOSITORY, environment
+from tasks.store import Store
+
+START_SECONDS = 180.0
+
+
+class Stack:
+    """`with Stack() as stack:` gives a running stack; nothing of it is left afterwards, however it ends.
+
+    `state` keeps logs and Airflow's home and remembers the database: a later stack shows the earlier runs.
+    """
+
+    def __init__(
+        self,
+        state: str | Path = ".stack",
+        *,
+        store: str | Path | None = None,
+        dags: str | Path = REPOSITORY / "dags",
+        port: int | None = None,
+        workers: int | None = None,
+    ) -> None:
+        self.state = Path(state).absolute()
+        self.logs = self.state / "logs"
+        self.store = Store(store)
+        self.workers = max(1, workers_wanted() if workers is None else workers)
+        self.port = port or _free_port()
+        self.dask_port = _free_port()
+        self._dags = Path(dags).absolute()
+        self._components: list[Component] = []
+        self._postgres = Postgres(self.state, self.logs / "postgres.log")
+        self._lock = filelock.FileLock(self.state / "lock", timeout=0)
+        self.client = AirflowClient(self.url, self.check)
+
+    @property
+    def url(self) -> str:
+        """Where Airflow's user interface is."""
+        return f"http://{LOOPBACK}:{self.port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the components have in their environment; a command line needs it to reach this Airflow."""
+        return environment(self.state, self.store.root, self._dags, self._postgres, self.port, self.dask_port)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start everything and wait until it works; whatever goes wrong on the way, nothing stays behind."""
+        for directory in (self.state, self.logs, self.state / "airflow", self.state / "dask"):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            directory.chmod(0o700)
+        try:
+            self._lock.acquire()
+        except filelock.Timeout:
+            raise UsageError(
+                "the stack is running already",
+                where=str(self.state),
+                remedy="stop it (Ctrl-C where it runs) first",
+            ) from None
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop everything; the database last, as the others use it."""
+        with undisturbed():
+            stop(c for c in self._components if c.name != "postgres")
+            stop(c for c in self._components if c.name == "postgres")
+            self._components.clear()
+            self._lock.release()
+
+    def check(self) -> None:
+        """Raise if a component has died."""
+        for component in self._components:
+            component.check()
+
+    def clean(self) -> None:
+        """Remove the state of a stopped stack: logs, Airflow's home and the database; never the store."""
+        self._postgres.remove()
+        shutil.rmtree(self.state, ignore_errors=True)
+
+    def api(self, method: str, path: str, json: dict[str, Any] | None = None) -> Any:
+        """One call of Airflow's REST API, `path` below /api/v2."""
+        return self.client.api(method, path, json)
+
+    def airflow(self, *arguments: str) -> str:
+        """Airflow's own command line against this stack; returns what it printed."""
+        result = subprocess.run(
+            [_program("airflow"), *arguments],
+            env=self.environment,
+            cwd=self.state,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if result.returncode:
+            raise StackError(
+                f"airflow {' '.join(arguments)} ended with {result.returncode}:\n{result.stderr[-2000:]}"
+            )
+        return result.stdout
+
+    def wait_for_dag(self, dag_id: str, timeout: float = START_SECONDS) -> None:
+        """Wait until the DAG processor has found a DAG."""
+        wait_until(lambda: self.client.has_dag(dag_id), f"DAG {dag_id}", self._components, timeout)
+
+    def _start(self) -> None:
+        _refuse_taken(self.port)
+        server = self._postgres.prepare()
+        self._launch(server)
+        wait_until(self._postgres.ready, "PostgreSQL", [server], START_SECONDS)
+        self._launch(*self._dask())
+        self._migrate()
+        self._launch(*self._airflow())
+        wait_until(self.client.healthy, "Airflow", self._components, START_SECONDS)
+
+    def _launch(self, *components: Component) -> None:
+        for component in components:
+            self._components.append(component)
+            component.start()
+
+    def _component(self, name: str, *command: str) -> Component:
+        return Component(name, list(command), self.logs / f"{name}.log", self.environment, self.state)
+
+    def _dask(self) -> list[Component]:
+        here = ["--host", LOOPBACK, "--no-dashboard"]
+        scheduler = ["distributed.cli.dask_scheduler", "--port", str(self.dask_port), *here]
+        worker = ["distributed.cli.dask_worker", f"tcp://{LOOPBACK}:{self.dask_port}", *here]
+        worker += ["--nworkers", str(self.workers), "--nthreads", "1", "--memory-limit", "0"]
+        worker += ["--local-directory", str(self.state / "dask")]
+        return [
+            self._component("dask-scheduler", sys.executable, "-m", *scheduler),
+            self._component("dask-worker", sys.executable, "-m", *worker),
+        ]
+
+    def _airflow(self) -> list[Component]:
+        commands = {
+            "api-server": ["api-server", "--host", LOOPBACK, "--port", str(self.port), "--workers", "1"],
+            "scheduler": ["scheduler", "--skip-serve-logs"],  # the API server reads the log files itself
+            "dag-processor": ["dag-processor"],
+            "triggerer": ["triggerer", "--skip-serve-logs"],
+        }
+        return [self._component(name, _program("airflow"), *words) for name, words in commands.items()]
+
+    def _migrate(self) -> None:
+        """Bring the database to this Airflow's schema, once per version: it takes eight seconds."""
+        version = importlib.metadata.version("apache-airflow-core")
+        stamp = self.state / "migrated"
+        wanted = f"{version} {self._postgres.home}"
+        if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
+            return
+        migration = self._component("migrate", _program("airflow"), "db", "migrate")
+        self._launch(migration)
+        assert migration.process is not None
+        code = migration.process.wait()
+        self._components.remove(migration)
+        if code:
+            raise StackError(
+                f"airflow db migrate ended with {code}:\n{tail(migration.log)}", where=str(migration.log)
+            )
+        stamp.write_text(wanted, encoding="utf-8")
+
+
+def latest_tick(now: datetime.datetime) -> datetime.datetime:
+    """The newest first of a month, 03:00 UTC, that has passed: the demo's schedule."""
+    tick = now.replace(day=1, hour=3, minute=0, second=0, microsecond=0)
+    if tick <= now:
+        return tick
+    return (tick - datetime.timedelta(days=1)).replace(day=1)
+
+
+def _program(name: str) -> str:
+    return str(Path(sys.executable).with_name(name))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return probe.getsockname()[1]
+
+
+def _refuse_taken(port: int) -> None:
+    with socket.socket() as probe, contextlib.suppress(ConnectionRefusedError):
+        probe.settimeout(1)
+        probe.connect((LOOPBACK, port))
+        raise UsageError(
+            "another program listens there",
+            where=f"{LOOPBACK}:{port}",
+            remedy="stop it, or choose another --port",
+        )
