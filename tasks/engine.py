@@ -126,7 +126,7 @@ def _embedded(count: int) -> Iterator[Any]:
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             silence_logs=logging.ERROR,
         )
         with cluster, Client(cluster, set_as_default=False) as client:

@@ -119,35 +119,36 @@ def run_step(name: str, config: ReleaseConfig, snapshot: datetime.date, store: S
 
 
 def run(
-    config: ReleaseConfig, snapshot: datetime.date, store: Store, *, progress: Progress | None = None
+    config: ReleaseConfig,
+    snapshot: datetime.date,
+    store: Store,
+    *,
+    progress: Progress | None = None,
+    seconds: dict[str, float] | None = None,
 ) -> dict[str, Any]:
-    """All steps in order, as `murmur run` does. Raises Refused when the gate does."""
+    """All steps in order, as `murmur run` does; `seconds` collects CPU time by step. Raises Refused when the gate does."""
     with engine() as workers:
         release = open_run(config, snapshot, store, workers, progress or log_progress)
-        for name in methods.graph(config):
-            reference = execute(name, release)
-        return {**reference, "seconds": release.seconds}
+        if seconds is not None:
+            release = replace(release, seconds=seconds)
+        references = [execute(name, release) for name in methods.graph(config)]
+        return references[-1]
 
 
 def execute(name: str, release: Run) -> dict[str, Any]:
     """Run a step, or return what an equal earlier run of it left."""
-    with owner_only():
-        if name in ("validate", "publish"):
-            module = import_module(f"tasks.{name}")
-            with _measured(name, release):
-                return module.run(release, execute)
-        return _execute_data_step(name, release)
-
-
-def _execute_data_step(name: str, release: Run) -> dict[str, Any]:
     if name in release.given:
         return release.given[name]
+    with owner_only():
+        return _execute(name, release)
+
+
+def _execute(name: str, release: Run) -> dict[str, Any]:
     steps = methods.graph(release.config)
     module = import_module(f"tasks.steps.{name}")
     out = release.work / name
-    # Two runs of one step at once (a cleared task beside its successor) must not write the same files.
     out.parent.mkdir(parents=True, exist_ok=True)
-    inputs = {needed: _execute_data_step(needed, release) for needed in steps[name]}
+    inputs = {needed: execute(needed, release) for needed in steps[name]}
     params = module.params(release.config)
     key = digest_of(
         {
@@ -162,8 +163,10 @@ def _execute_data_step(name: str, release: Run) -> dict[str, Any]:
             "code": code_version(),
         }
     )
+    # Two runs of one step at once (a cleared task beside its successor) must not write the same files.
     with FileLock(out.parent / f".{name}.lock", mode=0o600):
-        reference = _finished(out, key)
+        # Publication looks at what is published each time; every other step is its inputs' consequence.
+        reference = None if name == "publish" else _finished(out, key)
         if reference is None:
             remove(out)
             out.mkdir(parents=True)

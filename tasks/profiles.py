@@ -3,11 +3,12 @@
 Written in parts, one per block of groups, then joined: no process ever holds all profiles of a padded release.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
@@ -51,6 +52,13 @@ def read_sizes(path: Path) -> np.ndarray:
     return pq.read_table(path, columns=["size"]).column("size").to_numpy()
 
 
+def read_lengths(path: Path, code_type: np.dtype) -> np.ndarray:
+    """Number of items each group holds, by group number."""
+    ratings = pq.ParquetFile(path)
+    lengths = [pc.binary_length(b.column(0)).to_numpy() for b in ratings.iter_batches(columns=["ratings"], batch_size=4096)]
+    return np.concatenate(lengths).astype(np.int64) // code_type.itemsize
+
+
 def read_sparse(path: Path, n_items: int, code_type: np.dtype) -> sp.csr_array:
     """All profiles as one matrix of codes + 1, so that code 0 is not taken for an absent cell."""
     table = pq.read_table(path).combine_chunks()
@@ -61,13 +69,10 @@ def read_sparse(path: Path, n_items: int, code_type: np.dtype) -> sp.csr_array:
     return sp.csr_array((codes.astype(np.int32) + 1, indices, indptr - indptr[0]), shape=(len(items), n_items))
 
 
-def read_rows(path: Path, groups: Iterable[int], n_items: int, code_type: np.dtype) -> np.ndarray:
-    """Codes of some groups as a dense array; -1 where an item is absent."""
-    table = pq.read_table(path).take(pa.array(list(groups)))
-    dense = np.full((table.num_rows, n_items), -1, np.int32)
-    for row, (items, ratings) in enumerate(zip(table["items"].to_pylist(), table["ratings"].to_pylist(), strict=True)):
-        dense[row, slice(None) if items is None else items] = np.frombuffer(ratings, code_type)
-    return dense
+def read_dense(path: Path, code_type: np.dtype) -> np.ndarray:
+    """All profiles of a padded release as one array of codes."""
+    ratings = pq.read_table(path, columns=["ratings"]).column("ratings").combine_chunks()
+    return np.frombuffer(b"".join(ratings.to_pylist()), code_type).reshape(len(ratings), -1)
 
 
 def _write(

@@ -123,6 +123,14 @@ def files_below(directory: Path) -> dict[str, str]:
     return {str(file.relative_to(directory)): digest(file) for file in found}
 
 
+def link(source: Path, target: Path) -> None:
+    """The same finished file under a second name, without copying where the file system allows."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
 def remove(directory: Path) -> None:
     """Remove a directory tree if it is there."""
     shutil.rmtree(directory, ignore_errors=True)

@@ -33,5 +33,5 @@ def data_steps(config: ReleaseConfig) -> Graph:
 def graph(config: ReleaseConfig) -> Graph:
     """All steps of a release, judgement and publication included: step → the steps it waits for."""
     steps = data_steps(config)
-    last = next(reversed(steps))
-    return {**steps, "evaluate": ("ingest",), "validate": (last, "evaluate"), "publish": ("validate",)}
+    judged = ("ingest", "clustering", next(reversed(steps)), "evaluate")
+    return {**steps, "evaluate": ("ingest",), "validate": judged, "publish": ("validate",)}

@@ -1,6 +1,5 @@
 """Diversity: top up rare items (and sets of items) until at least l groups hold them (paper section 5.1)."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from tasks.kernels.padded import LowRank, code_type, encode
 from tasks.pipeline import Job
 from tasks.ratings import Ratings
 from tasks.steps.padding import open_model
+from tasks.store import link
 
 
 class Params(Settings):
@@ -45,7 +45,7 @@ def run(job: Job) -> dict[str, Any]:
             remedy="lower privacy.l or privacy.k, or release more users",
         )
     if profiles.is_dense(source):
-        os.link(source, target)
+        link(source, target)
         return {"added_cells": 0, "groups": len(sizes)}
     [added] = job.engine.map(
         _top_up,

@@ -21,13 +21,15 @@ class Params(Settings):
     rank: int
     regularization: float
     iterations: int
+    span: float
     min_contributors: int
 
 
 def params(config: ReleaseConfig) -> Params:
     """Pick this step's settings."""
     chosen = config.padding.model_dump(include={"predictor", "rank", "regularization", "iterations"})
-    return Params(**chosen, min_contributors=config.privacy.min_contributors)
+    low, high = config.source.scale
+    return Params(**chosen, span=high - low, min_contributors=config.privacy.min_contributors)
 
 
 def run(job: Job) -> dict[str, Any]:

@@ -1,0 +1,99 @@
+"""What a person sees: tables on stdout, progress on stderr. One function per kind of answer."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+OUT = Console(highlight=False, soft_wrap=True)
+ERR = Console(stderr=True, highlight=False)
+
+
+@contextlib.contextmanager
+def progress_bars() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar per step with time left, on a terminal; silence elsewhere."""
+    if not ERR.is_terminal:
+        yield lambda step, done, total: None
+        return
+    columns = (TextColumn("{task.description:>16}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
+    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=ERR, transient=True) as bars:
+        known: dict[str, Any] = {}
+
+        def report(step: str, done: int, total: int) -> None:
+            if step not in known:
+                known[step] = bars.add_task(step, total=total)
+            bars.update(known[step], completed=done, total=total)
+
+        yield report
+
+
+def show(result: dict[str, Any]) -> None:
+    """Print an answer: its plain values, then its tables."""
+    for key, value in result.items():
+        if key in ("checks", "cells", "rows"):
+            continue
+        if isinstance(value, dict):
+            _pairs(key, value)
+        elif value is not None:
+            OUT.print(f"[bold]{escape(key)}[/bold]  {escape(_text(value))}")
+    if result.get("rows"):
+        _rows("first rows (users hidden)", result["rows"])
+    if result.get("checks"):
+        _checks(result["checks"])
+    if result.get("cells"):
+        _rows("", result["cells"])
+
+
+def _pairs(title: str, values: dict[str, Any]) -> None:
+    table = Table(title=title, title_justify="left", show_header=False, box=None)
+    for key, value in values.items():
+        table.add_row(escape(str(key)), escape(_text(value)))
+    if values:
+        OUT.print(table)
+
+
+def _checks(checks: list[dict[str, Any]]) -> None:
+    table = Table(title="checks", title_justify="left")
+    for column in ("check", "verdict", "observed", "95 % interval", "threshold", "n", "what it says"):
+        table.add_column(column)
+    for check in checks:
+        advisory = check["severity"] == "advisory"
+        verdict = "[green]passed[/green]" if check["passed"] else "[yellow]advisory[/yellow]" if advisory else "[red]FAILED[/red]"
+        interval = "" if check["ci_low"] is None else f"{_text(check['ci_low'])} – {_text(check['ci_high'])}"
+        table.add_row(
+            escape(check["name"]),
+            verdict,
+            _text(check["observed"]),
+            interval,
+            _text(check["threshold"]),
+            _text(check["n"]),
+            escape(check["detail"]),
+        )
+    OUT.print(table)
+
+
+def _rows(title: str, rows: list[dict[str, Any]]) -> None:
+    table = Table(title=title or None, title_justify="left")
+    for column in rows[0]:
+        table.add_column(str(column))
+    for row in rows:
+        table.add_row(*(escape(_text(value)) for value in row.values()))
+    OUT.print(table)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_text(part)}" for key, part in value.items())
+    return str(value)

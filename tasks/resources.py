@@ -1,0 +1,47 @@
+"""Peak memory of a run: this process and all its children, Dask workers included."""
+
+import os
+import threading
+from pathlib import Path
+from types import TracebackType
+
+import psutil
+
+
+class PeakMemory:
+    """Samples the proportional set size of the process tree; shared pages count once, not once per worker."""
+
+    def __init__(self, interval_seconds: float = 0.2) -> None:
+        self.peak_bytes = 0
+        self._interval = interval_seconds
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> "PeakMemory":
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        this = psutil.Process(os.getpid())
+        while not self._stop.wait(self._interval):
+            try:
+                family = [this, *this.children(recursive=True)]
+            except psutil.Error:
+                continue
+            self.peak_bytes = max(self.peak_bytes, sum(_proportional_bytes(member.pid) for member in family))
+
+
+def _proportional_bytes(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+    except (OSError, StopIteration):
+        pass
+    try:
+        return psutil.Process(pid).memory_info().rss  # systems without smaps: resident size is the best there is
+    except psutil.Error:
+        return 0

@@ -1,0 +1,208 @@
+"""Evaluate: what the release is still good for, by a shadow run of the same steps on 90 % of the ratings.
+
+The other 10 % are set aside before anything is fitted (paper section 7; SCIENCE P0, "Utility"). This step writes
+predictions and ranks; checks/utility scores them. Nothing of the shadow run is published or kept.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import scipy.sparse as sp
+
+from tasks import methods, profiles
+from tasks.config import ReleaseConfig
+from tasks.config.base import Settings
+from tasks.kernels.metrics import distances
+from tasks.kernels.padded import code_type
+from tasks.kernels.profile_distances import profile_distances
+from tasks.pipeline import Job, execute
+from tasks.ratings import Ratings, write_ids, write_matrix
+from tasks.steps.centers import padded_rows
+from tasks.steps.padding import open_model
+from tasks.store import digest_of, files_below, remove, write_json
+
+HELD_OUT_SHARE = 0.1
+MOST_USERS = 50_000  # beyond this a sample of users tells the same (the contract)
+MOST_RANKED = 5_000  # users compared with every released profile
+USERS_PER_BLOCK = 256
+
+
+class Params(Settings):
+    """A shadow run depends on whatever the release depends on."""
+
+    privacy: dict[str, Any]
+    padding: dict[str, Any]
+    clustering: dict[str, Any]
+    scale: tuple[float, float]
+
+
+def params(config: ReleaseConfig) -> Params:
+    """Pick this step's settings."""
+    tables = {name: getattr(config, name).model_dump() for name in ("privacy", "padding", "clustering")}
+    return Params(**tables, scale=config.source.scale)
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Split, run the method on the larger part, and ask the result for the smaller."""
+    held_out, users = _split(job)
+    shadow_ingest = job.out / "shadow" / "ingest"
+    reference = {"path": str(shadow_ingest), "digest": digest_of(files_below(shadow_ingest)), "counts": {}}
+    shadow = job.run.shadow(job.out / "shadow", reference)
+    steps = methods.data_steps(job.config)
+    made = {name: Path(execute(name, shadow)["path"]) for name in steps}
+    release = made[next(reversed(steps))] / "groups.parquet"
+
+    low, high = job.config.source.scale
+    model = open_model(made["padding"])
+    labels = np.load(made["clustering"] / "labels.npy")
+    user, item, truth = held_out
+    random_labels = job.rng("random groups").permutation(labels)
+    random_means = model.group_means(random_labels, int(labels.max()) + 1)
+    nearest, ranks, ranked = _rank_profiles(job, made, release, labels)
+    columns = {
+        "truth": truth,
+        "original": np.clip(model.cells(user, item), low, high),
+        "target": _released(release, job.config, labels[user], item, model.shape[1]),
+        "similar": _released(release, job.config, nearest[user], item, model.shape[1]),
+        "random_group": np.clip(random_means.cells(random_labels[user], item), low, high),
+        "item_mean": _item_means(Ratings(shadow_ingest))[item],
+    }
+    arrays = {name: pa.array(values.astype(np.float32), from_pandas=True) for name, values in columns.items()}
+    pq.write_table(pa.table(arrays), job.out / "heldout.parquet")
+    pq.write_table(
+        pa.table({"self_rank": pa.array(ranks, pa.int32()), "groups": pa.array(np.full(len(ranks), labels.max() + 1), pa.int32())}),
+        job.out / "ranks.parquet",
+    )
+    write_json(job.out / "summary.json", _facts(job, made, release, labels, users, len(truth), ranked))
+    remove(job.out / "shadow")
+    return {"held_out": len(truth), "users": users, "ranked": len(ranks)}
+
+
+def _split(job: Job) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], int]:
+    """Write the shadow run's ratings; return the ones set aside as (user, item, rating)."""
+    ratings = Ratings(job.inputs["ingest"])
+    users = ratings.n_users
+    if users > MOST_USERS:
+        chosen = np.sort(job.rng("users").choice(users, MOST_USERS, replace=False))
+        matrix = ratings.by_user.take(chosen)
+    else:
+        matrix = ratings.by_user.whole()
+    users = matrix.shape[0]
+    aside = job.rng("held out").random(matrix.nnz) < HELD_OUT_SHARE
+    row = np.repeat(np.arange(users), np.diff(matrix.indptr))
+    kept = np.concatenate([[0], np.cumsum(~aside)])[matrix.indptr]
+    directory = job.out / "shadow" / "ingest"
+    directory.mkdir(parents=True)
+    write_ids(directory, "user", [str(number) for number in range(users)])  # the source ids are not needed here
+    write_ids(directory, "item", ratings.item_ids())
+    write_matrix(directory, sp.csr_array((matrix.data[~aside], matrix.indices[~aside], kept), shape=matrix.shape))
+    return (row[aside], matrix.indices[aside], matrix.data[aside]), users
+
+
+def _rank_profiles(
+    job: Job, made: dict[str, Path], release: Path, labels: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Nearest released profile of each user (-1: not asked), and the rank of the user's own (paper section 7.4)."""
+    users = np.arange(len(labels))
+    if len(users) > MOST_RANKED:
+        users = np.sort(job.rng("ranked").choice(users, MOST_RANKED, replace=False))
+    blocks = [users[start : start + USERS_PER_BLOCK] for start in range(0, len(users), USERS_PER_BLOCK)]
+    parts = job.engine.map(
+        _rank_block,
+        blocks,
+        progress=job.progress,
+        ingest=job.out / "shadow" / "ingest",
+        padding=made["padding"],
+        clustering=made["clustering"],
+        release=release,
+        config=job.config,
+    )
+    nearest = np.full(len(labels), -1, np.int64)
+    nearest[users] = np.concatenate([found for found, _ in parts])
+    return nearest, np.concatenate([rank for _, rank in parts]), len(users)
+
+
+def _rank_block(
+    users: np.ndarray, *, ingest: Path, padding: Path, clustering: Path, release: Path, config: ReleaseConfig
+) -> tuple[np.ndarray, np.ndarray]:
+    rows = padded_rows(ingest, padding, users)
+    low, high = config.source.scale
+    metric, max_diff = config.clustering.metric, high - low
+    kind = code_type(config.source.scale, config.privacy.rating_step)
+    if profiles.is_dense(release):
+        values = profiles.read_dense(release, kind) * np.float32(config.privacy.rating_step) + np.float32(low)
+        apart = distances(rows, values, metric=metric, max_diff=max_diff)
+    else:
+        released = profiles.read_sparse(release, rows.shape[1], kind)
+        released = sp.csr_array(
+            ((released.data - 1) * np.float32(config.privacy.rating_step) + np.float32(low), released.indices, released.indptr),
+            shape=released.shape,
+        )
+        apart = profile_distances(rows, released, metric=metric, max_diff=max_diff)
+    own = np.asarray(np.load(clustering / "labels.npy", mmap_mode="r")[users])
+    rank = 1 + (apart < apart[np.arange(len(users)), own][:, None]).sum(axis=1)
+    return apart.argmin(axis=1), rank
+
+
+def _released(
+    release: Path, config: ReleaseConfig, group: np.ndarray, item: np.ndarray, n_items: int
+) -> np.ndarray:
+    """Released ratings of (group, item) cells; NaN where the group does not hold the item or is -1."""
+    kind = code_type(config.source.scale, config.privacy.rating_step)
+    asked = group >= 0
+    codes = np.full(len(group), np.nan)
+    if profiles.is_dense(release):
+        codes[asked] = profiles.read_dense(release, kind)[group[asked], item[asked]]
+    else:
+        stored = profiles.read_sparse(release, n_items, kind)
+        found = np.asarray(stored[group[asked], item[asked]], np.float64).ravel()
+        codes[asked] = np.where(found > 0, found - 1, np.nan)
+    return config.source.scale[0] + codes * config.privacy.rating_step
+
+
+def _item_means(ratings: Ratings) -> np.ndarray:
+    """Mean rating of each item, the mean of all where nobody rated it: the plainest predictor."""
+    side = ratings.by_item
+    row = np.repeat(np.arange(side.rows), side.counts())
+    total = np.bincount(row, np.asarray(side.values, np.float64), side.rows)
+    overall = float(np.mean(side.values, dtype=np.float64))
+    return np.where(side.counts() > 0, total / np.maximum(side.counts(), 1), overall)
+
+
+def _facts(
+    job: Job, made: dict[str, Path], release: Path, labels: np.ndarray, users: int, held_out: int, ranked: int
+) -> dict[str, Any]:
+    """Histograms before and after padding (the paper's Table 2) and what the shadow run was made of."""
+    ratings = Ratings(job.out / "shadow" / "ingest")
+    low, high = job.config.source.scale
+    edges = histogram_edges(low, high)
+    model = open_model(made["padding"])
+    some = job.rng("histogram").choice(users, min(users, 1000), replace=False)
+    padded = model.padded_rows(np.sort(some), ratings.by_user.take(np.sort(some)))
+    observed = np.histogram(ratings.by_user.values, edges)[0]
+    empty = users * ratings.n_items - len(ratings.by_user.values)
+    after = np.histogram(np.clip(padded, low, high), edges)[0]
+    return {
+        "method": job.config.privacy.method,
+        "users": users,
+        "all_users": users == Ratings(job.inputs["ingest"]).n_users,
+        "held_out": held_out,
+        "ranked_users": ranked,
+        "groups": int(labels.max()) + 1,
+        "histogram": {
+            "edges": edges.tolist(),
+            "observed_share": (observed / (observed.sum() + empty)).tolist(),
+            "null_share": empty / (observed.sum() + empty),
+            "padded_share": (after / after.sum()).tolist(),
+        },
+    }
+
+
+def histogram_edges(low: float, high: float) -> np.ndarray:
+    """Bins around whole ratings where the scale is short, ten equal bins where it is long."""
+    if high - low <= 10:
+        return np.concatenate([[low], np.arange(np.floor(low) + 0.5, high, 1.0)[(np.floor(low) + 0.5 <= low) :], [high]])
+    return np.linspace(low, high, 11)

@@ -1,0 +1,121 @@
+"""Publish: the candidate appears under published/ whole or not at all, and never changes again."""
+
+import datetime
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from tasks.config import ReleaseConfig
+from tasks.config.base import Settings
+from tasks.errors import MurmurError, Refused
+from tasks.pipeline import Job, code_version
+from tasks.store import digest, digest_of, read_json, remove, restrict, sync_directory, write_json
+
+LOCK_SECONDS = 600
+NOT_COMPARED = ("created_at", "code_version")  # the same release made again is the same release
+
+
+class Params(Settings):
+    """Publication has no settings of its own."""
+
+
+def params(config: ReleaseConfig) -> Params:
+    """Pick this step's settings: none."""
+    return Params()
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Publish the validated candidate, or recognise that it is published already."""
+    candidate, private = job.inputs["validate"] / "candidate", job.inputs["validate"] / "private"
+    manifest = read_json(candidate / "manifest.json")
+    _require_unchanged(candidate, manifest)
+    try:
+        with FileLock(job.run.store.lock_file(), timeout=LOCK_SECONDS, mode=0o600):
+            published = job.run.published
+            if (published / "manifest.json").exists():
+                _require_same(published, manifest)
+            else:
+                _keep_private(private, job.run.private)
+                _appear(candidate, published, manifest)
+    except Timeout:
+        raise MurmurError(
+            f"another publication has held the store for {LOCK_SECONDS} s",
+            where=str(job.run.store.lock_file()),
+            remedy="wait for it to finish and run this step again",
+        ) from None
+    return {
+        **manifest["counts"],
+        "published": str(published),
+        "release_digest": digest_of(_comparable(read_json(published / "manifest.json"))),
+    }
+
+
+def _require_unchanged(candidate: Path, manifest: dict[str, Any]) -> None:
+    for name, expected in manifest["files"].items():
+        if digest(candidate / name) != expected:
+            raise Refused(
+                f"the candidate's {name} is not what the gate examined",
+                where=str(candidate),
+                remedy="find out who changed it, then run validate again",
+            )
+
+
+def _require_same(published: Path, manifest: dict[str, Any]) -> None:
+    """A published snapshot never changes: equal bytes are fine, others are refused."""
+    if _comparable(read_json(published / "manifest.json")) != _comparable(manifest):
+        raise Refused(
+            "this snapshot is published already, with other content",
+            where=str(published),
+            remedy="a release never changes once it is out; release a new snapshot instead",
+        )
+    _require_unchanged(published, manifest)
+
+
+def _comparable(manifest: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in manifest.items() if key not in NOT_COMPARED}
+
+
+def _keep_private(source: Path, target: Path) -> None:
+    """The owner's mapping must be safe before anything is public."""
+    for name in ("membership.parquet", "utility"):
+        remove(target / name)
+        temporary = target / f".{name}"
+        remove(temporary)
+        if (source / name).is_dir():
+            shutil.copytree(source / name, temporary)
+        else:
+            shutil.copy2(source / name, temporary)
+        temporary.replace(target / name)
+    restrict(target / "utility")
+    (target / "membership.parquet").chmod(0o600)
+    sync_directory(target)
+
+
+def _appear(candidate: Path, published: Path, manifest: dict[str, Any]) -> None:
+    """Copy beside the place, manifest last, then rename: readers see all of it or nothing."""
+    remove(published)  # what a crash may have left without a manifest
+    for directory in (published.parent.parent, published.parent):
+        directory.mkdir(exist_ok=True)
+        directory.chmod(0o755)
+    arriving = published.with_name(f".{published.name}.arriving")
+    remove(arriving)
+    arriving.mkdir()
+    for name in manifest["files"]:
+        shutil.copyfile(candidate / name, arriving / name)
+        _flush(arriving / name)
+    now = datetime.datetime.now(datetime.UTC).replace(microsecond=0).isoformat()
+    write_json(arriving / "manifest.json", {**manifest, "created_at": now, "code_version": code_version()})
+    for file in arriving.iterdir():
+        file.chmod(0o644)
+    arriving.chmod(0o755)
+    sync_directory(arriving)
+    arriving.rename(published)
+    sync_directory(published.parent)
+
+
+def _flush(path: Path) -> None:
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())

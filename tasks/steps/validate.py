@@ -1,0 +1,55 @@
+"""Validate: build the candidate and let the gate attack it; a release that cannot be proved safe stops here."""
+
+from typing import Any
+
+import numpy as np
+
+from checks.gate import judge
+from checks.report import write_readme, write_report
+from tasks import candidate, methods
+from tasks.config import ReleaseConfig
+from tasks.config.base import Settings
+from tasks.errors import Refused
+from tasks.pipeline import Job
+from tasks.store import digest, read_json, write_json
+
+
+class Params(Settings):
+    """The promises, the thresholds, and where the truth is read from."""
+
+    privacy: dict[str, Any]
+    source: dict[str, Any]
+    thresholds: dict[str, float]
+
+
+def params(config: ReleaseConfig) -> Params:
+    """Pick this step's settings."""
+    return Params(
+        privacy=config.privacy.model_dump(mode="json"),
+        source=config.source.model_dump(mode="json"),
+        thresholds=config.gate,
+    )
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Judge the candidate; the verdict is kept either way, a refused candidate stays private."""
+    last = next(reversed(methods.data_steps(job.config)))
+    labels = np.load(job.inputs["clustering"] / "labels.npy")
+    made = candidate.build(job, job.inputs[last] / "groups.parquet", labels, job.inputs["evaluate"])
+    verdict = judge(made.public, made.private, job.config.source, job.snapshot, job.config.gate, job.engine)
+    write_json(made.public / "checks.json", [check.to_json() for check in verdict.checks])
+    write_report(made.public, verdict, made.private / "utility")
+    write_readme(made.public)
+    manifest = read_json(made.public / "manifest.json")
+    manifest["checks"] = read_json(made.public / "checks.json")
+    manifest["files"] |= {name: digest(made.public / name) for name in ("checks.json", "report.html", "README.md")}
+    write_json(made.public / "manifest.json", manifest)
+    write_json(job.run.private / "verdict.json", verdict.to_json())
+    if not verdict.passed:
+        failed = [check for check in verdict.checks if not check.passed and check.severity == "gate"]
+        raise Refused(
+            "the gate refused this release:\n" + "\n".join(f"  {check.name}: {check.detail}" for check in failed),
+            where=f"report {made.public / 'report.html'}",
+            remedy="raise privacy.k or privacy.min_contributors, or choose another method; the report says more",
+        )
+    return {"checks": len(verdict.checks), **manifest["counts"]}
