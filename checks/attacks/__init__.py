@@ -1,0 +1,1 @@
+"""What an attacker would try with the published files. One file per attack."""

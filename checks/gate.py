@@ -1,0 +1,147 @@
+"""The gate: runs every registered check and fails closed.
+
+A check that is missing, skipped, crashed, planned more than it ran, or whose positive control is dead has failed.
+Nothing here raises because a release is bad; it returns a verdict that says so.
+"""
+
+import datetime
+import logging
+import traceback
+from pathlib import Path
+
+from checks.case import Case
+from checks.registry import Check, registered
+from checks.release import Release
+from checks.result import CheckResult, Finding, Verdict
+from checks.truth import Truth
+from tasks.config import Source
+from tasks.config.gate import check_names
+from tasks.engine import Engine
+from tasks.errors import MurmurError, Refused, UsageError
+
+log = logging.getLogger("murmur.gate")
+
+
+def judge(
+    release_dir: Path,
+    private_dir: Path,
+    source: Source,
+    snapshot: datetime.date,
+    thresholds: dict[str, float],
+    engine: Engine | None = None,
+) -> Verdict:
+    """Run the whole gate on a candidate. A source that cannot be read is a usage error, anything else a verdict."""
+    try:
+        release = Release(release_dir)
+        truth = Truth.read(release, Path(private_dir), source, snapshot)
+    except Refused as problem:
+        return _nothing_to_judge(problem, thresholds)
+    return judge_case(Case(release, truth, Path(private_dir), snapshot, engine), thresholds)
+
+
+def audit(
+    published: Path,
+    private: Path,
+    source: Source,
+    snapshot: datetime.date | None = None,
+    thresholds: dict[str, float] | None = None,
+    engine: Engine | None = None,
+) -> Verdict:
+    """The whole gate on an existing release, as `murmur audit` runs it; changes nothing."""
+    when = snapshot or _snapshot_of(published)
+    return judge(published, private, source, when, thresholds or {}, engine)
+
+
+def verify(published: Path) -> Verdict:
+    """What can be told from the published files alone: digests, schema, k and l."""
+    offline = {name: check for name, check in registered().items() if check.offline}
+    try:
+        case = Case(Release(published))
+    except Refused as problem:
+        return Verdict([_failed(check, check.threshold, problem.what) for check in offline.values()])
+    return Verdict([_run(check, case, check.threshold) for check in offline.values()])
+
+
+def judge_case(case: Case, thresholds: dict[str, float]) -> Verdict:
+    """Run every registered check on a case; every file under checks/ must have answered."""
+    checks = registered()
+    if unknown := sorted(set(thresholds) - set(checks)):
+        raise UsageError(
+            f"there is no check {', '.join(unknown)}",
+            where="[gate]",
+            remedy=f"the checks are: {', '.join(sorted(checks))}",
+        )
+    results = [_run(check, case, thresholds.get(name, check.threshold)) for name, check in checks.items()]
+    answered = {result.name for result in results}
+    silent = [
+        CheckResult(
+            name,
+            False,
+            None,
+            None,
+            None,
+            None,
+            0,
+            "gate",
+            "there is a file for this check but it did not run",
+        )
+        for name in check_names()
+        if name not in answered
+    ]
+    return Verdict(results + silent)
+
+
+def _run(check: Check, case: Case, threshold: float) -> CheckResult:
+    try:
+        finding = check.run(case, threshold)
+    except MurmurError as problem:
+        return _failed(check, threshold, problem.what)
+    except Exception as problem:
+        # The message of a foreign exception may quote a source id; its kind and place never do.
+        frame = traceback.extract_tb(problem.__traceback__)[-1]
+        place = f"{type(problem).__name__} in {Path(frame.filename).name}, line {frame.lineno}"
+        log.error("check %s crashed: %s", check.name, place)
+        return _failed(
+            check, threshold, f"the check crashed ({place}); a check that cannot finish has failed"
+        )
+    return _settle(check, finding, threshold)
+
+
+def _settle(check: Check, finding: Finding, threshold: float) -> CheckResult:
+    """Add the reasons for failing that no check may decide about itself."""
+    passed, detail = finding.passed, finding.detail
+    if check.controlled and not finding.control:
+        passed = False
+        detail = f"VOID: the positive control did not succeed, so a low figure means nothing. {detail}"
+    if finding.planned is not None and finding.planned != finding.n:
+        passed = False
+        detail = f"VOID: {finding.planned:,} trials were planned and {finding.n:,} were run. {detail}"
+    return CheckResult(
+        check.name,
+        bool(passed),
+        finding.observed,
+        threshold if finding.threshold is None else finding.threshold,
+        finding.ci_low,
+        finding.ci_high,
+        finding.n,
+        check.severity,
+        detail,
+    )
+
+
+def _failed(check: Check, threshold: float, why: str) -> CheckResult:
+    return CheckResult(check.name, False, None, threshold, None, None, 0, check.severity, why)
+
+
+def _nothing_to_judge(problem: Refused, thresholds: dict[str, float]) -> Verdict:
+    checks = registered().values()
+    return Verdict(
+        [_failed(c, thresholds.get(c.name, c.threshold), f"not run: {problem.what}") for c in checks]
+    )
+
+
+def _snapshot_of(published: Path) -> datetime.date:
+    try:
+        return datetime.date.fromisoformat(str(Release(published).manifest["snapshot"]))
+    except (Refused, ValueError):
+        return datetime.date(1970, 1, 1)  # judge() then says what is wrong with the manifest

@@ -1,0 +1,150 @@
+"""Schema and digest integrity: the files are what the manifest says, and agree with each other.
+
+Opening the release has already refused wrong columns, nulls and item positions that are out of order; here the
+contents are compared. Everything that is wrong is counted, and the first kinds are named.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checks.case import Case
+from checks.registry import check
+from checks.release import DATA_FILES, Release
+from checks.result import Finding
+from tasks.store import digest
+
+Problem = tuple[int, str]
+
+
+@check("integrity", threshold=0, offline=True)
+def run(case: Case, threshold: float) -> Finding:
+    """Number of contradictions inside the release, and between it and the private side; none is allowed."""
+    problems = [
+        *_files(case.release),
+        *_people(case.release),
+        *_profiles(case.release),
+        *_counts(case.release),
+    ]
+    if not case.offline:
+        problems += _private(case)
+    problems = [problem for problem in problems if problem[0]]
+    total = sum(count for count, _ in problems)
+    listed = len(case.release.manifest["files"])
+    detail = "; ".join(f"{words}: {count:,}" for count, words in problems) or (
+        f"{listed} files have the digests of the manifest; people, groups, items and codes agree"
+        + (" (published files alone)." if case.offline else ", with the membership and the source too.")
+    )
+    return Finding(total <= threshold, total, listed, detail)
+
+
+def _files(release: Release) -> Iterator[Problem]:
+    """Digests of every file listed, and nothing beside them: an extra file could carry anything."""
+    listed = release.manifest["files"]
+    present = {str(f.relative_to(release.directory)) for f in release.directory.rglob("*") if not f.is_dir()}
+    yield (
+        len([name for name in DATA_FILES if name not in listed]),
+        "data files without a digest in the manifest",
+    )
+    yield len(set(listed) - present), "files of the manifest that are missing"
+    yield len(present - set(listed) - {"manifest.json"}), "files that the manifest does not list"
+    tampered = [
+        name for name in sorted(set(listed) & present) if digest(release.directory / name) != listed[name]
+    ]
+    yield len(tampered), f"files that differ from their digest ({', '.join(tampered)})"
+
+
+def _people(release: Release) -> Iterator[Problem]:
+    """Pseudonyms and group numbers: everybody in exactly one group, every group with its people."""
+    ids = release.pseudonyms
+    yield len(ids) - len(pc.unique(ids)), "pseudonyms listed more than once"
+    yield int((release.row_of_member < 0).sum()), "members of a group that has no profile"
+    yield release.n_groups - len(np.unique(release.groups)), "group numbers with more than one profile"
+    yield int((release.listed == 0).sum()), "groups without members"
+    yield (
+        int(((release.listed != release.sizes) & (release.listed > 0)).sum()),
+        "groups whose size is not their members",
+    )
+    if len(ids) > 1:
+        yield int(pc.sum(pc.greater(ids[:-1], ids[1:])).as_py()), "members out of pseudonym order"
+    yield release.n_items - len(pc.unique(release.items)), "items listed more than once"
+
+
+def _profiles(release: Release) -> Iterator[Problem]:
+    """Codes on the scale; float32 values finite (noise may leave the scale)."""
+    off_scale = empty = 0
+    for block in release.blocks():
+        empty += int((np.diff(block.indptr) == 0).sum())
+        if release.levels:
+            off_scale += int((block.codes >= release.levels).sum())
+        else:
+            off_scale += int((~np.isfinite(block.codes)).sum())
+    yield off_scale, "ratings off the scale"
+    yield empty, "groups without items"
+
+
+def _counts(release: Release) -> Iterator[Problem]:
+    """The manifest's counts."""
+    counts = release.manifest["counts"]
+    cells = np.concatenate([np.diff(block.indptr) for block in release.blocks()] or [np.empty(0, int)])
+    found = {
+        "users": len(release.pseudonyms),
+        "items": release.n_items,
+        "groups": release.n_groups,
+        "ratings": int((cells * release.listed).sum()),
+    }
+    wrong = [name for name, number in found.items() if counts.get(name) != number]
+    yield len(wrong), f"counts of the manifest that are wrong ({', '.join(wrong)})"
+
+
+def _private(case: Case) -> Iterator[Problem]:
+    """Membership and members agree; everybody in the source is released or declared as withheld."""
+    release, truth, withheld = case.release, case.truth, case.release.manifest["withheld"]
+    membership = truth.membership
+    yield len(membership.users) - len(pc.unique(membership.users)), "people who are in the membership twice"
+    yield (
+        len(membership.pseudonyms) - len(pc.unique(membership.pseudonyms)),
+        "pseudonyms in the membership twice",
+    )
+    place = pc.index_in(release.pseudonyms, value_set=membership.pseudonyms)
+    yield place.null_count, "members who are not in the membership"
+    yield (
+        _missing(membership.pseudonyms, release.pseudonyms),
+        "people of the membership who are not published",
+    )
+    known = np.flatnonzero(pc.is_valid(place).to_numpy(zero_copy_only=False))
+    if len(known):
+        claimed = membership.groups[place.to_numpy(zero_copy_only=False)[known].astype(np.int64)]
+        yield (
+            int((claimed != release.member_group[known]).sum()),
+            "people whose group differs from the membership",
+        )
+    rated = np.diff(truth.ratings.indptr) > 0
+    yield _ghosts(rated, truth.unlisted_items), "members without a rating in the source"
+    yield (
+        abs(truth.unlisted_users - _count(withheld.get("users"))),
+        "people of the source neither released nor withheld",
+    )
+    yield (
+        abs(truth.unlisted_items - _count(withheld.get("items"))),
+        "items of the source neither released nor withheld",
+    )
+    yield int((truth.raters == 0).sum()), "items that nobody in the source rated"
+
+
+def _ghosts(rated: np.ndarray, unlisted_items: int) -> int:
+    """Invented people would hide real ones only on paper. (With items withheld, somebody may have rated only those.)"""
+    return int((~rated).sum()) if unlisted_items == 0 else 0
+
+
+def _missing(wanted: pa.StringArray, among: pa.StringArray) -> int:
+    return pc.index_in(wanted, value_set=among).null_count
+
+
+def _count(value: object) -> int:
+    """`withheld` counts people and items; a list of them counts as its length."""
+    if isinstance(value, list | dict):
+        return len(value)
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,62 @@
+"""The register of checks: one file under privacy/, attacks/ or utility/ is one check, called after its file."""
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from checks.result import Finding, Severity
+from tasks.config.gate import CHECK_PACKAGES
+
+if TYPE_CHECKING:
+    from checks.case import Case
+
+Run = Callable[["Case", float], Finding]
+
+
+@dataclass(frozen=True)
+class Check:
+    """A registered check. `controlled`: it must bring a positive control; `offline`: it can do without secrets."""
+
+    name: str
+    threshold: float
+    severity: Severity
+    controlled: bool
+    offline: bool
+    run: Run
+
+
+_REGISTER: dict[str, Check] = {}
+
+
+def check(
+    name: str,
+    *,
+    threshold: float,
+    severity: Severity = "gate",
+    controlled: bool = False,
+    offline: bool = False,
+) -> Callable[[Run], Run]:
+    """Register the decorated `run(case, threshold) -> Finding` under the name of its file."""
+
+    def register(run: Run) -> Run:
+        file = run.__module__.rpartition(".")[2].replace("_", "-")
+        if file != name:
+            raise ValueError(
+                f"the check '{name}' lies in a file called '{file}'; [gate] finds checks by their file"
+            )
+        _REGISTER[name] = Check(name, threshold, severity, controlled, offline, run)
+        return run
+
+    return register
+
+
+def registered() -> dict[str, Check]:
+    """All checks by name: every file of the three packages is imported, in a fixed order."""
+    for package in CHECK_PACKAGES:
+        places = [str(Path(__file__).parent / package)]
+        for module in sorted(m.name for m in pkgutil.iter_modules(places)):
+            importlib.import_module(f"checks.{package}.{module}")
+    return dict(_REGISTER)

@@ -1,0 +1,301 @@
+"""The published files as anybody gets them: strict about their schema, read in blocks of groups."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import scipy.sparse as sp
+
+from tasks.errors import Refused
+from tasks.store import read_json
+
+DATA_FILES = ("groups.parquet", "members.parquet", "items.parquet")
+ENCODINGS: dict[str, np.dtype] = {"uint8": np.dtype("<u1"), "uint16": np.dtype("<u2"), "float32": np.dtype("<f4")}
+BLOCK_CELLS = 4_000_000
+CACHE_BYTES = 96 * 2**20
+
+_SCHEMAS = {
+    "groups.parquet": {
+        "group": pa.int32(),
+        "size": pa.int32(),
+        "items": pa.list_(pa.int32()),
+        "ratings": pa.binary(),
+    },
+    "members.parquet": {"user": pa.string(), "group": pa.int32()},
+    "items.parquet": {"item": pa.string()},
+}
+_MANIFEST_KEYS = {
+    "schema_version", "release", "snapshot", "method", "privacy", "counts", "rating_scale", "rating_step",
+    "rating_encoding", "unit", "series", "withheld", "files",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """Consecutive groups: the items of each (None: all of them) and the published code of each item."""
+
+    start: int
+    indptr: np.ndarray
+    items: np.ndarray | None
+    codes: np.ndarray
+    n_items: int
+    origin: float
+    step: float
+
+    @property
+    def rows(self) -> int:
+        """Number of groups in the block."""
+        return len(self.indptr) - 1
+
+    @property
+    def rows_slice(self) -> slice:
+        """Where these groups lie among all groups."""
+        return slice(self.start, self.start + self.rows)
+
+    @property
+    def values(self) -> np.ndarray:
+        """The published ratings, flat, in the order of the cells."""
+        if self.codes.dtype == np.float32:
+            return self.codes
+        return (self.origin + self.codes.astype(np.float32) * np.float32(self.step)).astype(np.float32)
+
+    @property
+    def columns(self) -> np.ndarray:
+        """The item position of every cell."""
+        if self.items is not None:
+            return self.items
+        return np.tile(np.arange(self.n_items, dtype=np.int32), self.rows)
+
+    def row_numbers(self) -> np.ndarray:
+        """The row within the block of every cell."""
+        return np.repeat(np.arange(self.rows, dtype=np.int32), np.diff(self.indptr))
+
+    def matrix(self) -> sp.csr_array:
+        """Ratings as a sparse matrix; a published 0 stays a stored 0."""
+        return sp.csr_array((self.values, self.columns, self.indptr), shape=(self.rows, self.n_items))
+
+    def pattern(self) -> sp.csr_array:
+        """1 where an item is published."""
+        ones = np.ones(len(self.codes), dtype=np.float32)
+        return sp.csr_array((ones, self.columns, self.indptr), shape=(self.rows, self.n_items))
+
+    def table(self) -> np.ndarray:
+        """Ratings as a dense array, NaN where an item is not published."""
+        if self.items is None:
+            return self.values.reshape(self.rows, self.n_items)
+        dense = np.full((self.rows, self.n_items), np.nan, dtype=np.float32)
+        dense[self.row_numbers(), self.items] = self.values
+        return dense
+
+
+class Release:
+    """A published (or candidate) release. Opening it refuses anything that is not in the contract's schema."""
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory)
+        self.manifest = _manifest(self.directory)
+        privacy = self.manifest["privacy"]
+        self.k, self.l, self.b = (int(privacy[name]) for name in ("k", "l", "b"))
+        self.min_contributors = int(privacy["min_contributors"])
+        self.low, self.high = (float(v) for v in self.manifest["rating_scale"])
+        self.step = float(self.manifest["rating_step"] or 0)
+        self.dtype = ENCODINGS[self.manifest["rating_encoding"]]
+        for name in DATA_FILES:
+            _strict_schema(self.directory / name)
+        self.items = pq.read_table(self.directory / "items.parquet").column("item").combine_chunks()
+        members = pq.read_table(self.directory / "members.parquet")
+        self.pseudonyms = members.column("user").combine_chunks()
+        self.member_group = _ints(members.column("group"), "members.parquet: group")
+        heads = pq.read_table(self.directory / "groups.parquet", columns=["group", "size"])
+        self.groups = _ints(heads.column("group"), "groups.parquet: group")
+        self.sizes = _ints(heads.column("size"), "groups.parquet: size")
+        if pc.any(pc.is_null(self.pseudonyms)).as_py() or pc.any(pc.is_null(self.items)).as_py():
+            raise Refused("there are null ids", where=str(self.directory), remedy="publish the release anew")
+        self._cache: list[Profiles] | None = None
+
+    @property
+    def n_items(self) -> int:
+        """Number of items, published or not, in position order."""
+        return len(self.items)
+
+    @property
+    def n_groups(self) -> int:
+        """Number of rows of groups.parquet."""
+        return len(self.groups)
+
+    @property
+    def levels(self) -> int:
+        """Number of codes the scale has at this step (0 for float32)."""
+        return 0 if self.dtype == np.float32 else math.floor((self.high - self.low) / self.step + 1e-6) + 1
+
+    @cached_property
+    def row_of_member(self) -> np.ndarray:
+        """The row of groups.parquet of every member; −1 where there is none, and the first where there are two."""
+        order = np.argsort(self.groups, kind="stable")
+        place = np.searchsorted(self.groups[order], self.member_group)
+        place = np.minimum(place, max(len(order) - 1, 0))
+        if not len(order):
+            return np.full(len(self.member_group), -1, dtype=np.int32)
+        found = self.groups[order][place] == self.member_group
+        return np.where(found, order[place], -1).astype(np.int32)
+
+    @cached_property
+    def listed(self) -> np.ndarray:
+        """Members actually listed per row of groups.parquet."""
+        rows = self.row_of_member
+        return np.bincount(rows[rows >= 0], minlength=self.n_groups).astype(np.int64)
+
+    @cached_property
+    def cells(self) -> int:
+        """Number of published (group, item) cells."""
+        return sum(len(block.codes) for block in self.blocks())
+
+    @cached_property
+    def complete(self) -> bool:
+        """True when every group has every item, so that the items of a group tell nothing."""
+        return self.cells == self.n_groups * self.n_items
+
+    def blocks(self) -> Iterator[Profiles]:
+        """The groups in blocks of a few million cells; small releases are decoded once and kept."""
+        if self._cache is not None:
+            yield from self._cache
+            return
+        kept: list[Profiles] | None = []
+        size = 0
+        for block in self._read():
+            if kept is not None:
+                size += block.codes.nbytes + (0 if block.items is None else block.items.nbytes)
+                kept = [*kept, block] if size <= CACHE_BYTES else None
+            yield block
+        self._cache = kept
+
+    def _read(self) -> Iterator[Profiles]:
+        rows = max(1, BLOCK_CELLS // max(1, self.n_items))
+        start = 0
+        with pq.ParquetFile(self.directory / "groups.parquet") as file:
+            for batch in file.iter_batches(batch_size=rows, columns=["items", "ratings"]):
+                yield self._decode(batch, start)
+                start += batch.num_rows
+
+    def _decode(self, batch: pa.RecordBatch, start: int) -> Profiles:
+        where = f"{self.directory / 'groups.parquet'}, rows {start} to {start + batch.num_rows - 1}"
+        lists, ratings = batch.column("items"), batch.column("ratings")
+        if ratings.null_count:
+            raise Refused("a group has no ratings", where=where, remedy="publish the release anew")
+        offsets = np.frombuffer(ratings.buffers()[1], dtype=np.int32)[ratings.offset :][: len(ratings) + 1]
+        data = ratings.buffers()[2] if len(ratings) and offsets[-1] > offsets[0] else None
+        raw = np.frombuffer(data, dtype=np.uint8)[offsets[0] : offsets[-1]] if data else np.empty(0, np.uint8)
+        counts = pc.fill_null(pc.list_value_length(lists), self.n_items).to_numpy().astype(np.int64)
+        if not np.array_equal(np.diff(offsets), counts * self.dtype.itemsize):
+            raise Refused(
+                "a group has more or fewer ratings than items", where=where, remedy="publish the release anew"
+            )
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        items = None if lists.null_count == len(lists) else self._positions(lists, indptr, where)
+        codes = raw.view(self.dtype)
+        return Profiles(start, indptr, items, codes, self.n_items, self.low, self.step)
+
+    def _positions(self, lists: pa.ListArray, indptr: np.ndarray, where: str) -> np.ndarray:
+        if lists.null_count:
+            whole = pa.scalar(list(range(self.n_items)), pa.list_(pa.int32()))
+            lists = pc.fill_null(lists, whole)
+        flat = lists.flatten()
+        if flat.null_count:
+            raise Refused("an item position is null", where=where, remedy="publish the release anew")
+        items = flat.to_numpy()
+        if len(items) and (items.min() < 0 or items.max() >= self.n_items):
+            raise Refused(
+                "an item position is not in items.parquet", where=where, remedy="publish the release anew"
+            )
+        ascending = np.diff(items) > 0
+        firsts = indptr[1:-1]
+        ascending[firsts[(firsts > 0) & (firsts < len(items))] - 1] = True
+        if not ascending.all():
+            raise Refused("item positions are not ascending", where=where, remedy="publish the release anew")
+        return items
+
+
+def _manifest(directory: Path) -> dict[str, Any]:
+    path = directory / "manifest.json"
+    try:
+        manifest = read_json(path)
+    except (OSError, ValueError):
+        raise Refused(
+            "there is no readable manifest", where=str(path), remedy="name the directory of a release"
+        ) from None
+    problem = _manifest_problem(manifest)
+    if problem:
+        raise Refused(
+            f"the manifest is not as in the contract: {problem}",
+            where=str(path),
+            remedy="publish the release anew",
+        )
+    return manifest
+
+
+def _manifest_problem(manifest: Any) -> str:
+    """What is wrong with a manifest, in words; empty when it can be used."""
+    if not isinstance(manifest, dict):
+        return "it is not an object"
+    if missing := sorted(_MANIFEST_KEYS - manifest.keys()):
+        return f"without {', '.join(missing)}"
+    privacy, scale, step = manifest["privacy"], manifest["rating_scale"], manifest["rating_step"]
+    if not isinstance(privacy, dict) or any(
+        type(privacy.get(name)) is not int or privacy[name] < 1
+        for name in ("k", "l", "b", "min_contributors")
+    ):
+        return "privacy needs k, l, b and min_contributors as whole numbers of at least 1"
+    if not (
+        isinstance(scale, list) and len(scale) == 2 and all(_finite(v) for v in scale) and scale[0] < scale[1]
+    ):
+        return "rating_scale is not [lowest, highest]"
+    if manifest["rating_encoding"] not in ENCODINGS:
+        return f"rating_encoding is none of {', '.join(ENCODINGS)}"
+    if manifest["rating_encoding"] != "float32" and not (_finite(step) and step > 0):
+        return "rating_step is not a positive number"
+    if not all(isinstance(manifest[name], dict) for name in ("counts", "withheld", "files")):
+        return "counts, withheld and files must be objects"
+    return ""
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _strict_schema(path: Path) -> None:
+    try:
+        schema = pq.read_schema(path)
+    except (OSError, pa.ArrowException):
+        raise Refused(
+            "this file of the release cannot be read", where=str(path), remedy="publish the release anew"
+        ) from None
+    expected = _SCHEMAS[path.name]
+    # Compared by kind: the name of a list's element field differs between Parquet writers.
+    found = {field.name: _plain(field.type) for field in schema}
+    if list(found.items()) != list(expected.items()):
+        raise Refused(
+            f"columns are {_show(found)}, expected {_show(expected)}",
+            where=str(path),
+            remedy="publish the release anew",
+        )
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return pa.list_(kind.value_type) if pa.types.is_list(kind) else kind
+
+
+def _show(columns: dict[str, pa.DataType]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in columns.items())
+
+
+def _ints(column: pa.ChunkedArray, what: str) -> np.ndarray:
+    if column.null_count:
+        raise Refused(f"{what} has nulls", where=what, remedy="publish the release anew")
+    return column.to_numpy().astype(np.int32)

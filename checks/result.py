@@ -1,0 +1,93 @@
+"""What a check finds, and what the gate makes of it.
+
+A check returns a `Finding`; only the gate turns it into a `CheckResult`, so that no check can name, weigh or
+excuse itself.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Severity = Literal["gate", "advisory"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check observed.
+
+    `control` tells whether the check's positive control (the same attack where it must succeed) succeeded;
+    `planned` is how many trials were planned, where `n` counts those that were run; `threshold` is what was
+    really required, where the release's own promise is stricter than the setting.
+    """
+
+    passed: bool
+    observed: float | None
+    n: int
+    detail: str
+    ci_low: float | None = None
+    ci_high: float | None = None
+    control: bool | None = None
+    planned: int | None = None
+    threshold: float | None = None
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One line of checks.json."""
+
+    name: str
+    passed: bool
+    observed: float | None
+    threshold: float | None
+    ci_low: float | None
+    ci_high: float | None
+    n: int
+    severity: Severity
+    detail: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As in checks.json: plain numbers, and null for what is not a number."""
+        return {
+            "name": self.name,
+            "passed": bool(self.passed),
+            "observed": _number(self.observed),
+            "threshold": _number(self.threshold),
+            "ci_low": _number(self.ci_low),
+            "ci_high": _number(self.ci_high),
+            "n": int(self.n),
+            "severity": self.severity,
+            "detail": self.detail,
+        }
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """All results of the gate."""
+
+    checks: list[CheckResult]
+
+    @property
+    def passed(self) -> bool:
+        """True when there are results and none that gates has failed."""
+        gating = [check for check in self.checks if check.severity == "gate"]
+        return bool(gating) and all(check.passed for check in gating)
+
+    @property
+    def failed(self) -> list[str]:
+        """Names of the gating checks that failed."""
+        return [check.name for check in self.checks if check.severity == "gate" and not check.passed]
+
+    def to_json(self) -> dict[str, Any]:
+        """The verdict as stored in verdict.json; `checks` alone is checks.json."""
+        return {
+            "passed": self.passed,
+            "failed": self.failed,
+            "checks": [check.to_json() for check in self.checks],
+        }
+
+
+def _number(value: float | None) -> float | None:
+    """Six digits are more than any of the figures deserves, and keep the files the same on every machine."""
+    if value is None or not math.isfinite(value):
+        return None
+    return round(float(value), 6)

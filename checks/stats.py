@@ -1,0 +1,65 @@
+"""From counts to risks: the one place where intervals and baselines are computed."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+Z95 = 1.959963984540054
+
+
+def wilson(successes: float, n: float, z: float = Z95) -> tuple[float, float]:
+    """Wilson's score interval of a share; (0, 1) when nothing was tried."""
+    if n <= 0:
+        return 0.0, 1.0
+    share = successes / n
+    centre = share + z * z / (2 * n)
+    spread = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    scale = 1 + z * z / n
+    return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
+
+
+def residual(risk: float, baseline: float) -> float:
+    """The part of a risk that the release is to blame for: (r − r₀)/(1 − r₀), 0 where r₀ leaves no room."""
+    return (risk - baseline) / (1 - baseline) if baseline < 1 else 0.0
+
+
+@dataclass(frozen=True)
+class Risk:
+    """A success rate with its interval and, where there is one, the rate to be had without the release."""
+
+    successes: float
+    n: int
+    baseline: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Share of successes (0 when nothing was tried)."""
+        return self.successes / self.n if self.n else 0.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson interval of the rate."""
+        return wilson(self.successes, self.n)
+
+    @property
+    def gain(self) -> float:
+        """The rate above the baseline, as a share of the room above the baseline."""
+        return residual(self.rate, self.baseline) if self.n else 0.0
+
+    @property
+    def gain_interval(self) -> tuple[float, float]:
+        """The rate's interval on the scale of the gain."""
+        low, high = self.interval
+        return residual(low, self.baseline), residual(high, self.baseline)
+
+
+def correlation(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
+    """Pearson's r with Fisher's 95 % interval; (0, 0, 0) when one side does not vary at all."""
+    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return 0.0, 0.0, 0.0
+    r = float(np.corrcoef(x, y)[0, 1])
+    if len(x) <= 3:
+        return r, -1.0, 1.0
+    centre, spread = math.atanh(max(-0.999999, min(0.999999, r))), Z95 / math.sqrt(len(x) - 3)
+    return r, math.tanh(centre - spread), math.tanh(centre + spread)

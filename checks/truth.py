@@ -1,0 +1,166 @@
+"""The source's ratings, read anew: what the release is measured against.
+
+Built with its own code from the source and the private membership: a judge that shared the release's arrays would
+confirm their mistakes.
+"""
+
+import datetime
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import scipy.sparse as sp
+
+from checks.release import Release
+from tasks.config import Source
+from tasks.errors import Refused
+
+if TYPE_CHECKING:
+    from tasks.formats import RatingBlock
+
+_COLUMNS = {"user": pa.string(), "pseudonym": pa.string(), "group": pa.int32()}
+
+
+@dataclass(frozen=True)
+class Membership:
+    """The owner's table of who is who. Secret."""
+
+    users: pa.StringArray
+    pseudonyms: pa.StringArray
+    groups: np.ndarray
+
+    @classmethod
+    def read(cls, private: Path) -> "Membership":
+        """Read membership.parquet; refuses anything but the contract's columns."""
+        path = private / "membership.parquet"
+        try:
+            table = pq.read_table(path)
+        except (OSError, pa.ArrowException):
+            raise Refused(
+                "there is no readable membership",
+                where=str(path),
+                remedy="name the private directory of this release",
+            ) from None
+        if {field.name: field.type for field in table.schema} != _COLUMNS:
+            raise Refused(
+                "the membership's columns are not user, pseudonym, group",
+                where=str(path),
+                remedy="publish the release anew",
+            )
+        if any(column.null_count for column in table.columns):
+            raise Refused("the membership has nulls", where=str(path), remedy="publish the release anew")
+        users, pseudonyms = (table.column(name).combine_chunks() for name in ("user", "pseudonym"))
+        return cls(users, pseudonyms, table.column("group").to_numpy().astype(np.int32))
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Accepted, de-duplicated ratings as a matrix: rows as in the membership, columns as in items.parquet.
+
+    `row_of_user` is the row of groups.parquet where the release lists the user (−1: nowhere);
+    `raters` counts each item's raters in the whole source, people who are not in the release included.
+    """
+
+    membership: Membership
+    ratings: sp.csr_array
+    row_of_user: np.ndarray
+    raters: np.ndarray
+    unlisted_users: int
+    unlisted_items: int
+
+    @property
+    def users(self) -> int:
+        """Number of users in the membership."""
+        return self.ratings.shape[0]
+
+    @cached_property
+    def pattern(self) -> sp.csr_array:
+        """1 where a user rated an item (a rating of 0 is a rating)."""
+        r = self.ratings
+        return sp.csr_array((np.ones(r.nnz, dtype=np.float32), r.indices, r.indptr), shape=r.shape)
+
+    @cached_property
+    def half_level(self) -> float:
+        """Half the distance between two ratings people can give: nearer than this is 'the same rating'.
+
+        On continuous scales, a fortieth of the scale's width.
+        """
+        values = np.unique(self.ratings.data)
+        if len(values) < 2:
+            return 0.5
+        return float(np.diff(values).min() / 2 if len(values) <= 21 else (values[-1] - values[0]) / 40)
+
+    @classmethod
+    def read(cls, release: Release, private: Path, source: Source, snapshot: datetime.date) -> "Truth":
+        """Read the whole source again."""
+        from tasks.formats import read_all
+
+        return cls.build(release, Membership.read(private), read_all(source, snapshot))
+
+    @classmethod
+    def build(cls, release: Release, membership: Membership, blocks: Iterable["RatingBlock"]) -> "Truth":
+        """Put blocks of ratings (in the order of the source) into the matrix."""
+        users, items, ratings, times, strangers = _gather(blocks, membership.users, release.items)
+        keep = _last_of_each(users, items, times)
+        users, items, ratings = users[keep], items[keep], ratings[keep]
+        raters = np.bincount(items[items >= 0], minlength=release.n_items)
+        inside = (users >= 0) & (users < len(membership.users)) & (items >= 0)
+        shape = (len(membership.users), release.n_items)
+        matrix = sp.csr_array((ratings[inside], (users[inside], items[inside])), shape=shape)
+        matrix.sort_indices()
+        return cls(membership, matrix, _rows(release, membership), raters, *strangers)
+
+
+def _rows(release: Release, membership: Membership) -> np.ndarray:
+    place = pc.index_in(membership.pseudonyms, value_set=release.pseudonyms)
+    found = pc.fill_null(place, -1).to_numpy().astype(np.int64)
+    if not len(release.row_of_member):
+        return np.full(len(found), -1, dtype=np.int32)
+    return np.where(found >= 0, release.row_of_member[found], -1).astype(np.int32)
+
+
+def _gather(
+    blocks: Iterable["RatingBlock"], users: pa.StringArray, items: pa.StringArray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None, tuple[int, int]]:
+    """Ratings as numbers. People who are not in the release get numbers after all others; items get −1."""
+    parts: list[tuple[np.ndarray, ...]] = []
+    strangers: dict[str, int] = {}  # source ids of people withheld: few, and gone with this function
+    missing_items: set[str] = set()
+    timed = True
+    for block in blocks:
+        user = _numbers(block.users, users)
+        for value in pc.unique(block.users.filter(pa.array(user < 0))).to_pylist():
+            strangers.setdefault(value, len(users) + len(strangers))
+        if (user < 0).any():
+            user[user < 0] = [strangers[v] for v in block.users.filter(pa.array(user < 0)).to_pylist()]
+        item = _numbers(block.items, items)
+        missing_items.update(pc.unique(block.items.filter(pa.array(item < 0))).to_pylist())
+        timed = timed and block.timestamps is not None
+        times = block.timestamps if block.timestamps is not None else np.zeros(len(user), np.int64)
+        parts.append((user, item, np.asarray(block.ratings, np.float32), np.asarray(times, np.int64)))
+    if not parts:
+        raise Refused(
+            "the source has no ratings", where="source", remedy="name the source this release was made from"
+        )
+    user, item, rating, times = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return user, item, rating, times if timed else None, (len(strangers), len(missing_items))
+
+
+def _numbers(ids: pa.Array, known: pa.StringArray) -> np.ndarray:
+    place = pc.index_in(ids.cast(pa.string()), value_set=known)
+    return pc.fill_null(place, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _last_of_each(users: np.ndarray, items: np.ndarray, times: np.ndarray | None) -> np.ndarray:
+    """Positions of the rating that counts for each (user, item): the last by time, else the last in the file."""
+    order = np.lexsort((items, users)) if times is None else np.lexsort((times, items, users))
+    last = np.ones(len(order), dtype=bool)
+    same = (np.diff(users[order]) == 0) & (np.diff(items[order]) == 0)
+    last[:-1] = ~same
+    return order[last]

@@ -1,0 +1,96 @@
+"""The utility floor: a release that tells no more than random groups would is not worth its risk.
+
+The predictions come from a shadow run on 90 % of the ratings; here they are only scored on the held-out rest.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from checks.case import Case
+from checks.registry import check
+from checks.result import Finding
+from tasks.errors import Refused
+
+_COLUMNS = ("truth", "original", "target", "similar", "random_group", "item_mean")
+SMALLEST_ROOM = 1e-4
+
+
+@check("utility", threshold=0.75)
+def run(case: Case, threshold: float) -> Finding:
+    """(target − original) / (random groups − original), in RMSE: 0 loses nothing, 1 is as bad as random groups."""
+    if case.private is None:
+        raise Refused(
+            "there is no private directory with the figures of the shadow run", remedy="run `murmur audit`"
+        )
+    figures = summary(case.private / "utility")
+    loss, room = (
+        figures[name] - figures["original_rmse"] for name in ("target_deviation_rmse", "random_group_rmse")
+    )
+    if room >= SMALLEST_ROOM:
+        observed: float | None = loss / room
+    else:
+        observed = 0.0 if loss <= 0 else None
+    said = (
+        f"RMSE on held-out ratings: model {figures['original_rmse']:.4f}, own group {figures['target_deviation_rmse']:.4f}, "
+        f"nearest profile {figures['similar_user_rmse']:.4f}, random groups {figures['random_group_rmse']:.4f}, "
+        f"item means {figures['item_mean_rmse']:.4f}; {figures['null_share']:.1%} of the cells are not published; the own "
+        f"group is the nearest for {figures['self_rank_1_share']:.1%}."
+    )
+    if observed is None:
+        said = (
+            "random groups predict as well as the model, so there is no scale to judge the loss on. " + said
+        )
+    return Finding(observed is not None and observed <= threshold, observed, figures["heldout"], said)
+
+
+def summary(utility_dir: Path) -> dict[str, Any]:
+    """The figures of `utility` in the command line's JSON and of the report."""
+    heldout = _read(utility_dir / "heldout.parquet", _COLUMNS)
+    ranks = _read(utility_dir / "ranks.parquet", ("self_rank", "groups"))
+    truth = heldout["truth"]
+    known = ~np.isnan(heldout["target"])
+    if not known.any():
+        raise Refused(
+            "no held-out rating lies in a published cell",
+            where="utility/heldout.parquet",
+            remedy="raise density",
+        )
+    return {
+        "original_rmse": _rmse(heldout["original"] - truth),
+        "original_mae": float(np.abs(heldout["original"] - truth).mean()),
+        "target_deviation_rmse": _rmse((heldout["target"] - truth)[known]),
+        "null_share": float(1 - known.mean()),
+        "similar_user_rmse": _rmse((heldout["similar"] - truth)[~np.isnan(heldout["similar"])]),
+        "random_group_rmse": _rmse((heldout["random_group"] - truth)[~np.isnan(heldout["random_group"])]),
+        "item_mean_rmse": _rmse(heldout["item_mean"] - truth),
+        "self_rank_1_share": float((ranks["self_rank"] == 1).mean()),
+        "heldout": len(truth),
+    }
+
+
+def _read(path: Path, columns: tuple[str, ...]) -> dict[str, np.ndarray]:
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowException):
+        raise Refused(
+            f"the shadow run left no {path.name}: utility was not measured", where=path.name
+        ) from None
+    if missing := sorted(set(columns) - set(table.column_names)):
+        raise Refused(f"{path.name} has no {', '.join(missing)}: utility was not measured", where=path.name)
+    if table.num_rows == 0:
+        raise Refused(f"{path.name} is empty: utility was not measured", where=path.name)
+    return {name: table.column(name).to_numpy().astype(np.float64) for name in columns}
+
+
+def _rmse(error: np.ndarray) -> float:
+    if not len(error):
+        raise Refused("a baseline of the shadow run has no value at all: utility was not measured")
+    value = math.sqrt(float(np.mean(error**2)))
+    if not math.isfinite(value):
+        raise Refused("a prediction of the shadow run is not a number: utility was not measured")
+    return value
