@@ -1,0 +1,67 @@
+"""Where ratings come from: one file per format, named after it (`movielens-1m` → movielens_1m.py).
+
+A format has two functions:
+
+    pieces(source, snapshot) -> list[Piece]              parts that workers can read independently, in file order
+    read(piece, source, snapshot) -> Iterator[RatingBlock]   its ratings, in memory bounded by source.block_bytes
+
+Adding a format is adding its file here and its name to `tasks.config.source.FormatName`. Modules whose names
+begin with an underscore are shared parts.
+"""
+
+import pkgutil
+from collections.abc import Iterator
+from datetime import date
+from importlib import import_module
+from typing import Any
+
+from tasks.config import Source
+from tasks.errors import UsageError
+from tasks.formats._blocks import BadRow, Piece, RatingBlock
+from tasks.formats._files import expand_path
+
+__all__ = ["BadRow", "Piece", "RatingBlock", "expand_path", "no_ratings", "pieces", "read", "read_all", "registered"]
+
+
+def registered() -> list[str]:
+    """The names of all formats."""
+    modules = (m.name for m in pkgutil.iter_modules(__path__))
+    return sorted(name.replace("_", "-") for name in modules if not name.startswith("_"))
+
+
+def pieces(source: Source, snapshot: date) -> list[Piece]:
+    """Parts of the source that can be read independently; their order is the order in the file."""
+    return _format(source).pieces(source, snapshot)
+
+
+def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
+    """The ratings of one piece. Line numbers count from the piece's beginning."""
+    return _format(source).read(piece, source, snapshot)
+
+
+def read_all(source: Source, snapshot: date) -> Iterator[RatingBlock]:
+    """All ratings of the source in order, with the line numbers of the file."""
+    lines = rows = 0
+    for piece in pieces(source, snapshot):
+        if piece.start == 0:
+            lines = 0
+        before = lines
+        for block in read(piece, source, snapshot):
+            lines += block.lines
+            rows += block.rows_read
+            yield block.moved(before)
+    if not rows:
+        raise no_ratings(source, snapshot)
+
+
+def no_ratings(source: Source, snapshot: date) -> UsageError:
+    """What to say about a source without a single row."""
+    return UsageError(
+        "the source has no ratings",
+        where=expand_path(source, snapshot) or f"source.format = {source.format}",
+        remedy="check source.path and that the export for this snapshot was complete",
+    )
+
+
+def _format(source: Source) -> Any:
+    return import_module(f"tasks.formats.{source.format.replace('-', '_')}")

@@ -1,0 +1,170 @@
+"""Finding and opening what a source consists of: plain files, .gz, .zip members, directories, any fsspec path."""
+
+import codecs
+import contextlib
+import gzip
+import io
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from fnmatch import fnmatch
+from pathlib import PurePosixPath
+from typing import Any, BinaryIO, cast
+
+import fsspec
+import pyarrow as pa
+from fsspec.implementations.local import LocalFileSystem
+
+from tasks.config import Source
+from tasks.errors import UsageError
+from tasks.formats._blocks import Piece
+
+# Encodings in which a line break is one byte that occurs in no other character, so a file can be cut anywhere.
+_CUTTABLE = {"utf-8", "ascii", "iso8859-1", "iso8859-15", "cp1252"}
+
+
+@dataclass(frozen=True)
+class Found:
+    """The files a source consists of, in reading order; `container` is the archive they are members of."""
+
+    files: tuple[str, ...]
+    sizes: tuple[int | None, ...]
+    container: str = ""
+
+    @property
+    def cuttable(self) -> bool:
+        """Whether a reader can begin anywhere in the files."""
+        return not self.container and not any(f.endswith(".gz") for f in self.files)
+
+    @property
+    def local(self) -> bool:
+        """Whether reading them twice costs no network."""
+        return isinstance(_filesystem(self.container or self.files[0])[0], LocalFileSystem)
+
+
+def expand_path(source: Source, snapshot: date) -> str:
+    """The source's path for this snapshot."""
+    return (source.path or "").replace("{snapshot}", snapshot.isoformat())
+
+
+def find(source: Source, snapshot: date, names: Sequence[str] = (), *, several: bool = False) -> Found:
+    """The source's file; in a directory or an archive those called like `names` (or the only one)."""
+    path = expand_path(source, snapshot)
+    with understood(path):
+        filesystem, place = _filesystem(path)
+        filesystem.invalidate_cache()  # a worker outlives many snapshots
+        if filesystem.isdir(place):
+            listing = {
+                filesystem.unstrip_protocol(name): info.get("size")
+                for name, info in filesystem.find(place, detail=True).items()
+            }
+            return _choose(listing, names, path, several)
+        if not path.lower().endswith(".zip"):
+            return Found((path,), (filesystem.size(place),))
+        with filesystem.open(place, "rb") as file, zipfile.ZipFile(file) as archive:
+            listing = {i.filename: i.file_size for i in archive.infolist() if not i.is_dir()}
+        return _choose(listing, names, path, several, container=path)
+
+
+def _choose(
+    listing: dict[str, int | None], names: Sequence[str], path: str, several: bool, container: str = ""
+) -> Found:
+    wanted = [*names, *(f"{name}.gz" for name in names)] or (["*"] if container else [])
+    chosen = sorted(f for f in listing if any(fnmatch(PurePosixPath(f).name, name) for name in wanted))
+    if not chosen:
+        raise UsageError(
+            f"no file called {' or '.join(names)} in there" if names else "this is not a file",
+            where=path,
+            remedy="name the file itself in source.path, or check source.format",
+        )
+    if len(chosen) > 1 and not several:
+        raise UsageError(
+            f"{len(chosen)} files in there could be meant", where=path, remedy="name one of them in source.path"
+        )
+    return Found(tuple(chosen), tuple(listing[f] for f in chosen), container)
+
+
+def cut(found: Found, block_bytes: int, *, encoding: str = "utf-8") -> list[Piece]:
+    """Pieces of about `block_bytes`: large files cut by byte range where possible, small ones gathered."""
+    pieces: list[Piece] = []
+    gathered: list[str] = []
+    gathered_bytes = 0
+    whole = not found.cuttable or codecs.lookup(encoding).name not in _CUTTABLE
+    for file, size in zip(found.files, found.sizes, strict=True):
+        if whole or size is None or size <= block_bytes:
+            gathered.append(file)
+            gathered_bytes += size or block_bytes
+            if gathered_bytes < block_bytes:
+                continue
+        if gathered:
+            pieces.append(Piece(tuple(gathered), found.container))
+            gathered, gathered_bytes = [], 0
+        if not whole and size is not None and size > block_bytes:
+            pieces += [
+                Piece((file,), start=start, stop=min(start + block_bytes, size))
+                for start in range(0, size, block_bytes)
+            ]
+    if gathered:
+        pieces.append(Piece(tuple(gathered), found.container))
+    return pieces
+
+
+def opened(piece: Piece) -> Iterator[tuple[str, BinaryIO]]:
+    """Each file of a piece: what to call it in messages, and its decompressed bytes.
+
+    Covers what goes wrong on opening; who reads from it wraps that in `understood` as well.
+    """
+    with contextlib.ExitStack() as stack, understood(piece.container or piece.files[0]):
+        if piece.container:
+            filesystem, place = _filesystem(piece.container)
+            archive = stack.enter_context(zipfile.ZipFile(stack.enter_context(filesystem.open(place, "rb"))))
+            for member in piece.files:
+                with archive.open(member) as inner:
+                    yield f"{_called(piece.container)}/{member}", _decompressed(inner, member)
+        for path in () if piece.container else piece.files:
+            filesystem, place = _filesystem(path)
+            with filesystem.open(place, "rb") as file:
+                yield _called(path), _decompressed(file, path)
+
+
+def _decompressed(file: Any, name: str) -> BinaryIO:
+    stream = gzip.GzipFile(fileobj=file) if name.lower().endswith(".gz") else file
+    return cast(BinaryIO, stream if hasattr(stream, "readline") else io.BufferedReader(stream))
+
+
+def _called(path: str) -> str:
+    return path.rstrip("/").rsplit("/", 1)[-1]
+
+
+def _filesystem(path: str) -> tuple[Any, str]:
+    try:
+        return fsspec.url_to_fs(path)
+    except (ValueError, ImportError) as error:
+        raise UsageError(
+            f"this kind of path cannot be opened: {error}", where=path, remedy="check source.path"
+        ) from None
+
+
+@contextlib.contextmanager
+def understood(path: str) -> Iterator[None]:
+    """Turn what can go wrong with a file into words; only reading happens inside."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise UsageError("there is no such file or directory", where=path, remedy="check source.path") from None
+    except PermissionError:
+        raise UsageError("the file may not be read", where=path, remedy="check its permissions") from None
+    except (EOFError, zlib.error, zipfile.BadZipFile, gzip.BadGzipFile):
+        raise UsageError(
+            "the compressed file is damaged or cut short", where=path, remedy="fetch or copy it again"
+        ) from None
+    except pa.ArrowInvalid:  # Arrow's own words may quote the row
+        raise UsageError(
+            "the file cannot be read in this format", where=path, remedy="check source.format and the file"
+        ) from None
+    except OSError as error:
+        raise UsageError(
+            f"the file cannot be read: {error.strerror or type(error).__name__}", where=path, remedy="check the file"
+        ) from None

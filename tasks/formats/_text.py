@@ -1,0 +1,300 @@
+"""Delimited text of any size → records with their true line numbers, in bounded memory.
+
+Arrow's streaming reader does the parsing; this module feeds it whole lines in UTF-8, from any byte range of a
+file, and works out which line each record and each misshapen row stands on.
+"""
+
+import codecs
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
+
+from tasks.config import Source
+from tasks.errors import UsageError
+from tasks.formats._blocks import BadRow, Piece, RatingBlock, screen
+from tasks.formats._files import opened, understood
+
+# Arrow reads up to 32 of its blocks ahead, so they are small whatever source.block_bytes says.
+ARROW_BYTES = 2**20
+LINE_LIMIT = 2**20
+MISSHAPEN_LIMIT = 1_000_000
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a line falls into columns. `separator` may be longer than one character where nothing is quoted."""
+
+    columns: int
+    separator: str = ","
+    quoted: bool = False
+    encoding: str = "utf-8"
+
+
+class Places(NamedTuple):
+    """Which column holds what."""
+
+    user: int
+    item: int
+    rating: int
+    timestamp: int | None
+
+
+class Misshapen(NamedTuple):
+    """A line with another number of columns than the layout has."""
+
+    line: int
+    text: str
+
+
+class Records(NamedTuple):
+    """Rows of a block as text columns; `line_of_row` counts from the beginning of the piece."""
+
+    columns: list[pa.StringArray]
+    line_of_row: np.ndarray
+    misshapen: list[Misshapen]
+    lines: int
+
+
+def rating_blocks(
+    piece: Piece, source: Source, layout: Layout, places: Places, *, header: bool = False
+) -> Iterator[RatingBlock]:
+    """The ratings of a piece whose lines are user, item, rating and timestamp in some order."""
+    for file, stream in opened(piece):
+        for block in records(stream, piece, file, layout, source.block_bytes):
+            columns, line_of_row = block.columns, block.line_of_row
+            if header and piece.start == 0 and len(line_of_row) and line_of_row[0] == 1:
+                columns, line_of_row = [c.slice(1) for c in columns], line_of_row[1:]
+            yield screen(
+                columns[places.user],
+                columns[places.item],
+                columns[places.rating],
+                None if places.timestamp is None else columns[places.timestamp],
+                line_of_row=line_of_row,
+                source=source,
+                file=file,
+                lines=block.lines,
+                misshapen=[wrong_width(m, layout, file) for m in block.misshapen],
+            )
+
+
+def wrong_width(row: Misshapen, layout: Layout, file: str) -> BadRow:
+    """A misshapen line as a bad row."""
+    return BadRow(row.line, f"the line does not have {layout.columns} columns", file)
+
+
+def records(
+    stream: BinaryIO, piece: Piece, file: str, layout: Layout, block_bytes: int
+) -> Iterator[Records]:
+    """The records of a piece in blocks of about `block_bytes`; blank lines are none."""
+    text = _Utf8(stream, piece, file, layout)
+    if not text.peek():
+        return
+    misshapen: list[tuple[int, str]] = []
+
+    def set_aside(row: Any) -> str:
+        if len(misshapen) >= MISSHAPEN_LIMIT:
+            raise UsageError(
+                f"more than {MISSHAPEN_LIMIT:,} lines together do not have {layout.columns} columns",
+                where=file,
+                remedy="check source.format and source.delimiter",
+            )
+        misshapen.append((row.number, row.text))
+        return "skip"
+
+    names = [str(column) for column in range(layout.columns)]
+    count = _LineCounter(layout)
+    with understood(file):
+        try:
+            reader = arrow_csv.open_csv(
+                pa.PythonFile(text, mode="r"),
+                read_options=arrow_csv.ReadOptions(block_size=ARROW_BYTES, use_threads=False, column_names=names),
+                parse_options=arrow_csv.ParseOptions(
+                    delimiter=_one_character(layout),
+                    quote_char='"' if layout.quoted else False,
+                    newlines_in_values=layout.quoted,
+                    ignore_empty_lines=False,  # they count as lines
+                    invalid_row_handler=set_aside,
+                ),
+                convert_options=arrow_csv.ConvertOptions(
+                    column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False, check_utf8=False
+                ),
+            )
+            batches: list[pa.RecordBatch] = []
+            for batch in reader:
+                batches.append(batch)
+                if sum(b.nbytes for b in batches) >= block_bytes:
+                    yield count.numbered(batches, misshapen)
+                    batches = []
+            if batches or misshapen:
+                yield count.numbered(batches, misshapen, last=True)
+        except pa.ArrowInvalid as error:
+            if "straddl" not in str(error):
+                raise
+            raise UsageError(
+                f"a row is longer than {ARROW_BYTES // 2**20} MiB, or a quotation mark is never closed",
+                where=f"{file} after line {count.lines + text.lines_before()}",
+                remedy="correct the file",
+            ) from None
+
+
+def first_row(piece: Piece, layout_encoding: str, separator: str) -> list[str]:
+    """The header's column names. Read from the file's beginning, whichever range the piece covers."""
+    for file, stream in opened(Piece(piece.files[:1], piece.container)):
+        text = _Utf8(stream, Piece(), file, Layout(1, separator, encoding=layout_encoding)).peek().decode()
+        return next(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), delimiter=separator), [])
+    return []
+
+
+class _LineCounter:
+    """Gives every record its line. Arrow counts rows; a quoted field may span several lines."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._good = 0  # well-shaped rows so far
+        self._bad = 0  # misshapen rows so far
+        self._spill = 0  # line breaks inside quoted fields so far
+
+    @property
+    def lines(self) -> int:
+        """Lines counted so far."""
+        return self._good + self._bad + self._spill
+
+    def numbered(
+        self, batches: list[pa.RecordBatch], misshapen: list[tuple[int, str]], last: bool = False
+    ) -> Records:
+        """A block from Arrow's batches and the misshapen rows among them; these leave the list.
+
+        Arrow may have met misshapen rows of later batches already: they stay for the next block.
+        """
+        before = self.lines
+        nothing = pa.array([], pa.string())
+        columns = [pa.concat_arrays([nothing, *(b[c] for b in batches)]) for c in range(self._layout.columns)]
+        size = len(columns[0])
+        rank = np.arange(self._good, self._good + size)
+        bad = np.array([number for number, _ in misshapen], np.int64)
+        good_before_bad = bad - 1 - np.arange(self._bad, self._bad + len(bad))
+        row = rank + 1 + self._bad + np.searchsorted(good_before_bad, rank, side="right")
+        taken = len(bad) if last else int(np.searchsorted(bad, row[-1])) if size else 0
+        bad, aside = bad[:taken], misshapen[:taken]
+        del misshapen[:taken]
+
+        line, bad_line = row + self._spill, bad + self._spill
+        spilled = 0
+        if self._layout.quoted:
+            breaks = sum((pc.count_substring(c, "\n").to_numpy() for c in columns), np.zeros(size, np.int64))
+            spill = np.concatenate([breaks, [text.count("\n") for _, text in aside]]).astype(np.int64)
+            order = np.argsort(np.concatenate([row, bad]))
+            earlier = np.empty_like(spill)
+            earlier[order] = np.cumsum(spill[order]) - spill[order]
+            line, bad_line = line + earlier[:size], bad_line + earlier[size:]
+            spilled = int(spill.sum())
+        self._good += size
+        self._bad += taken
+        self._spill += spilled
+
+        blank = np.logical_and.reduce([pc.equal(c, "").to_numpy(zero_copy_only=False) for c in columns])
+        if blank.any():
+            columns, line = [c.filter(pa.array(~blank)) for c in columns], line[~blank]
+        odd = [Misshapen(int(at), text) for at, (_, text) in zip(bad_line, aside, strict=True)]
+        return Records(columns, line, odd, self.lines - before)
+
+
+class _Utf8(io.RawIOBase):
+    """The lines of a byte range (those that begin in it) as UTF-8, with one-byte separators."""
+
+    def __init__(self, stream: BinaryIO, piece: Piece, file: str, layout: Layout) -> None:
+        super().__init__()
+        self._stream, self._piece, self._file = stream, piece, file
+        self._separator = layout.separator.encode()
+        self._one = _one_character(layout).encode()
+        self._codec = codecs.lookup(layout.encoding)
+        self._decoder = self._codec.incrementaldecoder()
+        self._position = 0
+        self._lines = 0
+        self._left = memoryview(b"")
+        self._done = False
+        if piece.start:
+            with understood(file):
+                self._position = line_start(stream, piece.start)
+
+    def readable(self) -> bool:
+        """Arrow asks."""
+        return True
+
+    def peek(self) -> bytes:
+        """What comes next, without taking it; empty at the end."""
+        self._fill()
+        return bytes(self._left)
+
+    def read(self, size: int = -1) -> bytes:
+        """Up to `size` bytes; empty at the end."""
+        self._fill()
+        taken, self._left = self._left[:size], self._left[size:]
+        return bytes(taken)
+
+    def _fill(self) -> None:
+        while not self._left and not self._done:
+            self._left = memoryview(self._next())
+
+    def lines_before(self) -> int:
+        """Lines of the file before the piece: counted only when a message needs it."""
+        if not self._piece.start:
+            return 0
+        self._stream.seek(0)
+        total, left = 0, line_start(self._stream, self._piece.start)
+        self._stream.seek(0)
+        while left > 0 and (chunk := self._stream.read(min(left, ARROW_BYTES))):
+            total, left = total + chunk.count(b"\n"), left - len(chunk)
+        return total
+
+    def _next(self) -> bytes:
+        size = ARROW_BYTES
+        if self._piece.stop is not None:
+            size = min(size, self._piece.stop - self._position)
+        with understood(self._file):
+            raw = self._stream.read(size) if size > 0 else b""
+            if raw and not raw.endswith(b"\n"):
+                rest = self._stream.readline(LINE_LIMIT)
+                if len(rest) == LINE_LIMIT and not rest.endswith(b"\n"):
+                    raise UsageError(
+                        f"a line is longer than {LINE_LIMIT // 2**20} MiB",
+                        where=f"{self._file} line {self._lines + self.lines_before() + 1}",
+                        remedy="check source.format; text needs line breaks",
+                    )
+                raw += rest
+        self._position += len(raw)
+        self._done = not raw
+        return self._utf8(raw)
+
+    def _utf8(self, raw: bytes) -> bytes:
+        try:
+            text = self._decoder.decode(raw, final=self._done)
+        except UnicodeDecodeError as error:
+            good = error.object[: error.start].decode(self._codec.name, "ignore").count("\n")
+            raise UsageError(
+                f"the text is not {self._codec.name}",
+                where=f"{self._file} line {self._lines + good + self.lines_before() + 1}",
+                remedy="set source.encoding to the file's encoding, for example 'latin-1', or repair the file",
+            ) from None
+        data = raw if self._codec.name == "utf-8" else text.encode()
+        self._lines += data.count(b"\n")
+        return data if self._one == self._separator else data.replace(self._separator, self._one)
+
+
+def line_start(stream: BinaryIO, position: int) -> int:
+    """Where the first line at or after a position begins; leaves the stream there."""
+    stream.seek(position - 1)
+    while not (rest := stream.readline(LINE_LIMIT)).endswith(b"\n") and rest:
+        pass
+    return stream.tell()
+
+
+def _one_character(layout: Layout) -> str:
+    return layout.separator if len(layout.separator) == 1 else "\x1f"

@@ -1,0 +1,54 @@
+"""Any delimited text with a header: source.columns, source.delimiter and source.encoding say how to read it.
+
+Fields may be quoted (RFC 4180), and a quoted field may hold delimiters, quotation marks and line breaks.
+"""
+
+from collections.abc import Iterator
+from datetime import date
+
+from tasks.config import Source
+from tasks.errors import UsageError
+from tasks.formats._blocks import Piece, RatingBlock
+from tasks.formats._files import Found, cut, find, opened, understood
+from tasks.formats._text import ARROW_BYTES, Layout, Places, first_row, rating_blocks
+
+
+def pieces(source: Source, snapshot: date) -> list[Piece]:
+    """The file, cut by byte range only where no field can be quoted: a cut could fall inside one."""
+    found = find(source, snapshot)
+    if found.cuttable and found.local and not _has_quotes(found):
+        return cut(found, source.block_bytes, encoding=source.encoding)
+    return [Piece(found.files, found.container)]
+
+
+def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
+    """The ratings of a piece."""
+    header = first_row(piece, source.encoding, source.delimiter)
+    layout = Layout(len(header), source.delimiter, quoted=True, encoding=source.encoding)
+    return rating_blocks(piece, source, layout, places(header, source, piece), header=True)
+
+
+def places(header: list[str], source: Source, piece: Piece) -> Places:
+    """Where the columns named in the configuration stand; the header is not quoted: it may be a row of data."""
+    columns = source.columns
+    wanted = {"user": columns.user, "item": columns.item, "rating": columns.rating}
+    if columns.timestamp and (columns.timestamp in header or "timestamp" in columns.model_fields_set):
+        wanted["timestamp"] = columns.timestamp
+    for key, name in wanted.items():
+        if header.count(name) != 1:
+            raise UsageError(
+                f"the header has {header.count(name) or 'no'} column{'s' * (name in header)} called '{name}' "
+                f"({len(header)} columns in all)",
+                where=f"{piece.files[0].rsplit('/', 1)[-1]} line 1",
+                remedy=f"set source.columns.{key} to the right name, and check source.delimiter",
+            )
+    return Places(*(header.index(wanted[k]) if k in wanted else None for k in Places._fields))  # type: ignore[arg-type]
+
+
+def _has_quotes(found: Found) -> bool:
+    for file, stream in opened(Piece(found.files, found.container)):
+        with understood(file):
+            while chunk := stream.read(ARROW_BYTES):
+                if b'"' in chunk:
+                    return True
+    return False

@@ -1,0 +1,77 @@
+"""The Netflix Prize: `movie:` lines, each followed by its user,rating,date lines.
+
+Both editions: one file per movie (training_set/mv_0000001.txt …) and the combined files (combined_data_1.txt …).
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import date
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.config import Source
+from tasks.errors import UsageError
+from tasks.formats._blocks import Piece, RatingBlock, screen
+from tasks.formats._files import cut, find, opened, understood
+from tasks.formats._text import Layout, line_start, records, wrong_width
+
+LAYOUT = Layout(columns=3)
+MOVIE = re.compile(r"(\d+):\s*")
+_LOOK_BACK_BYTES = 2**20
+
+
+def pieces(source: Source, snapshot: date) -> list[Piece]:
+    """Combined files cut by byte range, or the files per movie gathered into pieces of block size."""
+    found = find(source, snapshot, ["mv_*.txt", "combined_data_*.txt"], several=True)
+    if len({"combined" in f.rsplit("/", 1)[-1] for f in found.files}) > 1:
+        raise UsageError(
+            "the files per movie and the combined files hold the same ratings",
+            where=source.path or "",
+            remedy="name the directory of one of the two in source.path",
+        )
+    return cut(found, source.block_bytes)
+
+
+def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
+    """The ratings of a piece; each belongs to the last `movie:` line before it."""
+    for file, stream in opened(piece):
+        movie = ""
+        if piece.start:
+            with understood(file):
+                movie = _movie_before(stream, piece.start)
+        for block in records(stream, piece, file, LAYOUT, source.block_bytes):
+            headings = [(m.line, found[1]) for m in block.misshapen if (found := MOVIE.fullmatch(m.text))]
+            heading_lines = {line for line, _ in headings}
+            names = pa.array([movie, *(name for _, name in headings)], pa.string())
+            heading = np.searchsorted([line for line, _ in headings], block.line_of_row)
+            movie = names[-1].as_py()
+            users, ratings, dates = block.columns
+            yield screen(
+                users,
+                names.take(pa.array(heading)),
+                ratings,
+                dates,
+                line_of_row=block.line_of_row,
+                source=source,
+                file=file,
+                lines=block.lines,
+                misshapen=[
+                    wrong_width(m, LAYOUT, file) for m in block.misshapen if m.line not in heading_lines
+                ],
+            )
+
+
+def _movie_before(stream: BinaryIO, position: int) -> str:
+    """The movie whose section the first line at or after a position belongs to."""
+    end = line_start(stream, position)
+    window = _LOOK_BACK_BYTES
+    while True:
+        begin = max(0, end - window)
+        stream.seek(begin)
+        text = stream.read(end - begin)
+        found = re.findall(rb"\n(\d+):\s*?(?=\n)", (b"\n" if begin == 0 else b"") + text)
+        if found or begin == 0:
+            return found[-1].decode() if found else ""
+        window *= 2  # the longest section has a quarter of a million ratings

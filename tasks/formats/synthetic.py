@@ -1,0 +1,197 @@
+"""Made-up people who behave like the real ones: for demos, tests and trying out settings, at any size.
+
+A person has tastes, a mood (bias), a level of activity and a gender that goes with the tastes. They pick items
+with probability ∝ popularity × exp(taste affinity), rate what they like higher, and go on rating, ever more
+slowly: at a later snapshot the same person has the same ratings and some more. Each month a share `churn` of the
+people leaves and others join. Ratings fall on the scale in the proportions of paper 000, Table 2.
+
+Everything about a person is a hash of (seed, person, purpose), so nothing depends on how people are cut into
+blocks. A decade (2025–2034, …) has its own people; within it, `ratings_per_user` is the mean in its second year.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy.special import expit, ndtri
+
+from tasks.config import Source
+from tasks.formats._blocks import Piece, RatingBlock
+
+TABLE_2 = (0.0, 0.046, 0.146, 0.434, 0.770, 1.0)  # cumulative shares of the ratings 1..5, nulls aside
+USER_SD, ITEM_SD, TASTE_SD, NOISE_SD = 0.42, 0.40, 0.45, 0.80  # residual 0.85–0.9 of 1.1 in all, as in MovieLens
+CHOICE = 1.5  # how strongly taste steers what is watched at all
+ACTIVITY_SD = 0.9
+POPULARITY_EXPONENT, POPULARITY_SD = 1.0, 0.9  # a tenth of the items gets about 40 % of the ratings
+GENDER_SLOPE, GENDER_OFFSET = 1.5, -0.9  # about a third are F, and the first taste tells
+
+_FIRST_DECADE_MONTH = 2025 * 12
+_DECADE_MONTHS = 120
+_MONTH_SECONDS = 365.25 * 86400 / 12
+_CELLS_AT_ONCE = 2**21
+_BYTES_PER_RATING = 32
+_PILOT = 500
+
+
+def pieces(source: Source, snapshot: date) -> list[Piece]:
+    """Ranges of people, of about source.block_bytes of ratings each."""
+    world = source.synthetic
+    people = max(1, int(source.block_bytes / (_BYTES_PER_RATING * world.ratings_per_user)))
+    return [Piece(start=start, stop=min(start + people, world.users)) for start in range(0, world.users, people)]
+
+
+def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
+    """The ratings of a range of people at a snapshot."""
+    at_once = max(1, _CELLS_AT_ONCE // source.synthetic.items)
+    stop = source.synthetic.users if piece.stop is None else piece.stop
+    for start in range(piece.start, stop, at_once):
+        people = _people(np.arange(start, min(start + at_once, stop)), source, snapshot)
+        person, item, rating, when = _world(source).ratings(people, _seconds(snapshot))
+        yield RatingBlock(
+            users=people.names().take(pa.array(person)),
+            items=pc.binary_join_element_wise("i", pc.cast(pa.array(item + 1), pa.string()), ""),
+            ratings=rating,
+            timestamps=when,
+            rows_read=len(rating),
+            rejected={},
+        )
+
+
+def attributes(source: Source, snapshot: date) -> pa.Table:
+    """user, gender ("F" or "M") of everybody in a snapshot."""
+    people = _people(np.arange(source.synthetic.users), source, snapshot)
+    first_taste = people.tastes(source.synthetic.tastes)[:, 0]
+    woman = people.uniform("gender") < expit(GENDER_SLOPE * first_taste + GENDER_OFFSET)
+    return pa.table({"user": people.names(), "gender": pa.array(np.where(woman, "F", "M"), pa.string())})
+
+
+@dataclass(frozen=True)
+class _People:
+    """Some people: the slot each fills, the month they came, the moment they joined and their hash."""
+
+    slot: np.ndarray
+    month: np.ndarray
+    joined: np.ndarray
+    key: np.ndarray
+
+    def names(self) -> pa.StringArray:
+        """Ids that stay with a person."""
+        slot, month = (pc.cast(pa.array(part), pa.string()) for part in (self.slot, self.month))
+        return pc.binary_join_element_wise("u", slot, "m", month, "")
+
+    def uniform(self, purpose: str, index: np.ndarray | int = 0) -> np.ndarray:
+        """Numbers in (0, 1) that belong to the person, the purpose and the index."""
+        return _uniform(self.key, purpose, index)
+
+    def tastes(self, count: int) -> np.ndarray:
+        """people × tastes, standard normal."""
+        return ndtri(_uniform(self.key[:, None], "taste", np.arange(count))).astype(np.float32)
+
+
+def _people(slots: np.ndarray, source: Source, snapshot: date) -> _People:
+    """Who fills each slot at a snapshot: the last to have joined by then, else one of the decade's first people."""
+    world = source.synthetic
+    now = snapshot.year * 12 + snapshot.month - 1
+    decade = now - (now - _FIRST_DECADE_MONTH) % _DECADE_MONTHS
+    slot_key = _mix(slots.astype(np.uint64) + np.uint64(world.seed) * np.uint64(0x9E3779B97F4A7C15))
+    month = np.full(len(slots), decade)
+    for candidate in range(decade + 1, now + 1):
+        month[_uniform(slot_key, "leaves", candidate) < world.churn] = candidate
+    key = _mix(slot_key ^ _mix(month.astype(np.uint64)))
+    span = np.where(month == decade, world.months, 1) * _MONTH_SECONDS
+    begins = np.array([_seconds(date(m // 12, m % 12 + 1, 1)) for m in range(decade, now + 1)])
+    joined = begins[month - decade] - span * _uniform(key, "joined", 0)
+    return _People(slots, month, joined, key)
+
+
+class _World:
+    """The items and the thresholds between ratings; the same at every snapshot."""
+
+    def __init__(self, source: Source) -> None:
+        self._settings = world = source.synthetic
+        rng = np.random.default_rng([world.seed, 0x5EED])
+        rank = rng.permutation(world.items) + 1 + 0.02 * world.items
+        self._popularity = rank**-POPULARITY_EXPONENT * np.exp(POPULARITY_SD * rng.standard_normal(world.items))
+        self._traits = rng.standard_normal((world.items, world.tastes)).astype(np.float32) / np.sqrt(world.tastes)
+        fame = np.log(self._popularity / self._popularity.mean())
+        self._bias = ITEM_SD * (0.9 * rng.standard_normal(world.items) + 0.2 * fame)  # what is known is liked
+        low, high = source.scale
+        step = 0.5 if world.half_stars else 1.0
+        self._levels = np.arange(low, high + step / 2, step, dtype=np.float32)
+        pilot = np.arange(_PILOT).astype(np.uint64) + np.uint64(2**40)  # nobody: they only calibrate the histogram
+        someone = _People(pilot, pilot, np.zeros(_PILOT), _mix(pilot + np.uint64(world.seed)))
+        liking = np.sort(self._choices(someone, np.full(_PILOT, min(20, world.items)))[2])
+        shares = np.interp(np.arange(1, len(self._levels)) / len(self._levels), np.linspace(0, 1, 6), TABLE_2)
+        self._thresholds = liking[(shares * len(liking)).astype(int)]
+
+    def ratings(self, people: _People, now: float) -> tuple[np.ndarray, ...]:
+        """(row of the person, item, rating, seconds), in the order each person rated."""
+        world = self._settings
+        lasting = world.months * _MONTH_SECONDS
+        activity = np.exp(ACTIVITY_SD * ndtri(people.uniform("activity")) - ACTIVITY_SD**2 / 2)
+        total = world.ratings_per_user / _mean_growth(world.churn, world.months) * activity
+        so_far = np.ceil(total * np.sqrt((now - people.joined) / lasting)) + 1
+        person, item, liking, order = self._choices(people, np.minimum(so_far, 0.9 * world.items).astype(int) + 1)
+        early = np.where(order == 0, 1.0, _uniform(people.key[person], "early", order))
+        when = people.joined[person] + lasting * ((order + 1 - early) / total[person]) ** 2
+        present = when < now
+        rating = self._levels[np.searchsorted(self._thresholds, liking[present], side="right")]
+        return person[present], item[present], rating, when[present].astype(np.int64)
+
+    def _choices(self, people: _People, counts: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The first `counts` items each person picks: (person, item, how much they like it, rank of the choice).
+
+        Smallest of Exp(1)/weight: drawing without replacement with probability ∝ weight, one at a time.
+        """
+        tastes = people.tastes(self._settings.tastes)
+        affinity = np.zeros((len(people.key), self._settings.items), np.float32)
+        for taste in range(self._settings.tastes):  # no BLAS: its rounding depends on the block's shape
+            affinity += tastes[:, taste, None] * self._traits[:, taste]
+        weight = np.exp(CHOICE * TASTE_SD * affinity) * self._popularity
+        key = -np.log(_uniform(people.key[:, None], "choice", np.arange(self._settings.items))) / weight
+        most = int(min(counts.max(), self._settings.items))
+        first = np.argpartition(key, most - 1, axis=1)[:, :most]
+        by_key = np.argsort(np.take_along_axis(key, first, axis=1), axis=1, kind="stable")
+        chosen = np.take_along_axis(first, by_key, axis=1)
+        person, order = np.nonzero(np.arange(most) < counts[:, None])
+        item = chosen[person, order]
+        mood = USER_SD * ndtri(people.uniform("mood"))
+        noise = NOISE_SD * ndtri(_uniform(people.key[person], "noise", item))
+        return person, item, mood[person] + self._bias[item] + TASTE_SD * affinity[person, item] + noise, order
+
+
+@lru_cache(maxsize=4)
+def _world(source: Source) -> _World:
+    return _World(source)
+
+
+def _mean_growth(churn: float, months: int) -> float:
+    """Mean of √(time since joining / months) a year into a decade, so that ratings_per_user is a mean."""
+    old = np.sqrt((np.linspace(0, 1, 201) * months + 12) / months).mean()
+    new = np.sqrt((np.arange(12) + 0.5) / months)
+    left = (1 - churn) ** 12
+    return float(left * old + (churn * (1 - churn) ** np.arange(12) * new).sum())
+
+
+def _seconds(day: date) -> float:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
+
+
+def _uniform(key: np.ndarray, purpose: str, index: np.ndarray | int) -> np.ndarray:
+    """Hash → (0, 1): 32 bits, so that the smallest exponential draws still differ."""
+    salt = np.uint64(int.from_bytes(purpose.encode().ljust(8, b"\0")[:8], "little"))
+    mixed = _mix(key ^ _mix(np.asarray(index).astype(np.uint64) ^ salt))
+    return ((mixed >> np.uint64(32)) + 0.5) / 2.0**32
+
+
+def _mix(value: np.ndarray) -> np.ndarray:
+    """SplitMix64's finalizer: every input bit moves every output bit."""
+    value = np.asarray(value, np.uint64)
+    with np.errstate(over="ignore"):  # arithmetic modulo 2⁶⁴ is meant
+        value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return value ^ (value >> np.uint64(31))
