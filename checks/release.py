@@ -17,7 +17,11 @@ from tasks.errors import Refused
 from tasks.store import read_json
 
 DATA_FILES = ("groups.parquet", "members.parquet", "items.parquet")
-ENCODINGS: dict[str, np.dtype] = {"uint8": np.dtype("<u1"), "uint16": np.dtype("<u2"), "float32": np.dtype("<f4")}
+ENCODINGS: dict[str, np.dtype] = {
+    "uint8": np.dtype("<u1"),
+    "uint16": np.dtype("<u2"),
+    "float32": np.dtype("<f4"),
+}
 BLOCK_CELLS = 4_000_000
 CACHE_BYTES = 96 * 2**20
 

@@ -1,0 +1,177 @@
+"""report.html: the verdict, every check, and what the release is good for, on one self-contained page."""
+
+import html
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from checks.release import Release
+from checks.report import plots
+from checks.result import CheckResult, Verdict
+from checks.utility.utility import summary
+from tasks.errors import Refused
+from tasks.store import read_json, write_bytes
+
+METHODS = {
+    "predictive-padded": "Every person belongs to a group of similar people. All members of a group are published with the "
+    "same profile: a rating of every item, predicted by a model and averaged over the group.",
+    "predictive-simple": "Every person belongs to a group of similar people. All members of a group are published with the "
+    "same profile: the items somebody in the group rated, with one rating for all of them.",
+    "predictive-boosted": "Every person belongs to a group of similar people. All members of a group are published with the "
+    "same profile: the items somebody in the group rated and further ones that a model predicts with confidence.",
+}
+OTHER_METHOD = "People are published under pseudonyms with ratings changed by the method named below."
+
+
+def write_report(release_dir: Path, verdict: Verdict, utility_dir: Path) -> None:
+    """Write report.html into the release's directory; the same inputs give the same bytes."""
+    here = files("checks.report")
+    page = Template((here / "page.html").read_text("utf-8")).substitute(
+        style=(here / "style.css").read_text("utf-8"),
+        **_head(release_dir, verdict),
+        checks="\n".join(_check(check) for check in verdict.checks),
+        utility=_utility(utility_dir),
+        plots=_plots(release_dir, utility_dir),
+    )
+    write_bytes(release_dir / "report.html", page.encode())
+
+
+def _head(release_dir: Path, verdict: Verdict) -> dict[str, str]:
+    try:
+        manifest = Release(release_dir).manifest
+    except Refused as problem:
+        manifest = {}
+        about, facts = f"The files cannot be read as a release: {html.escape(problem.what)}.", ""
+    else:
+        about, facts = METHODS.get(manifest["method"], OTHER_METHOD), _facts(manifest)
+    warned = [check.name for check in verdict.checks if check.severity == "advisory" and not check.passed]
+    words = f"All {len(verdict.checks) - len(warned)} checks that decide have passed."
+    if not verdict.passed:
+        words = (
+            f"Failed: {', '.join(verdict.failed) or 'no check was run'}. This release must not be published."
+        )
+    if warned:
+        words += f" To be borne in mind: {', '.join(warned)}."
+    name, snapshot = manifest.get("release", "unreadable"), manifest.get("snapshot", "")
+    return {
+        "title": html.escape(f"Release {name}, {snapshot}"),
+        "verdict": "Passed" if verdict.passed else "Refused",
+        "verdict_class": "passed" if verdict.passed else "failed",
+        "verdict_words": html.escape(words),
+        "about": about,
+        "facts": facts,
+    }
+
+
+def _facts(manifest: dict[str, Any]) -> str:
+    privacy, counts = manifest["privacy"], manifest["counts"]
+    withheld = manifest["withheld"]
+    rows = {
+        "Method": manifest["method"],
+        "People": f"{counts.get('users', 0):,}",
+        "Items": f"{counts.get('items', 0):,}",
+        "Groups": f"{counts.get('groups', 0):,}",
+        "People who share a profile (k)": f"at least {privacy['k']:,}",
+        "Groups per item (l)": f"at least {privacy['l']:,}",
+        "Items an attacker may know (b)": f"{privacy['b']:,}",
+        "Real ratings behind a cell": f"at least {privacy['min_contributors']:,}, or none",
+        "Scale and step": f"{manifest['rating_scale'][0]:g} to {manifest['rating_scale'][1]:g} by {manifest['rating_step']:g}",
+        "Withheld": f"{withheld.get('users', 0)} people, {withheld.get('items', 0)} items",
+        "Earlier releases of the same people": str(manifest["series"]),
+    }
+    return _terms(rows)
+
+
+def _terms(rows: dict[str, str]) -> str:
+    return "".join(f"<div><dt>{html.escape(k)}</dt><dd>{html.escape(v)}</dd></div>" for k, v in rows.items())
+
+
+def _check(check: CheckResult) -> str:
+    kind = "passed" if check.passed else ("failed" if check.severity == "gate" else "advisory")
+    word = {"passed": "passed", "failed": "FAILED", "advisory": "not met (advisory)"}[kind]
+    numbers = {"Observed": _show(check.observed), "Threshold": _show(check.threshold)}
+    if check.ci_low is not None or check.ci_high is not None:
+        numbers["95 % interval"] = f"{_show(check.ci_low)} to {_show(check.ci_high)}"
+    numbers |= {"Trials": f"{check.n:,}", "Weight": "decides" if check.severity == "gate" else "advisory"}
+    return (
+        f'<article><h3>{html.escape(check.name)}: <span class="{kind}">{word}</span></h3>'
+        f"<dl>{_terms(numbers)}</dl><p>{html.escape(check.detail)}</p></article>"
+    )
+
+
+def _show(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4g}"
+
+
+def _utility(utility_dir: Path) -> str:
+    try:
+        figures = summary(utility_dir)
+    except Refused as problem:
+        return f"<p>{html.escape(problem.what)}.</p>"
+    errors = {
+        "model, not released": figures["original_rmse"],
+        "own group": figures["target_deviation_rmse"],
+        "nearest profile": figures["similar_user_rmse"],
+        "random groups": figures["random_group_rmse"],
+        "item means": figures["item_mean_rmse"],
+    }
+    plot = plots.bars(
+        list(errors),
+        list(errors.values()),
+        title="Error on held-out ratings",
+        x="RMSE, smaller is better",
+        name="utility",
+    )
+    terms = _terms(
+        {
+            "Held-out ratings": f"{figures['heldout']:,}",
+            "Not published (null)": f"{figures['null_share']:.1%}",
+            "Own group is the nearest": f"{figures['self_rank_1_share']:.1%}",
+        }
+    )
+    return (
+        f"<figure>{plot}<figcaption>From a shadow run of the same steps on the ratings that were not held out. A release "
+        f"is useful where “own group” is near the model and well below “random groups”.</figcaption></figure><dl>{terms}</dl>"
+    )
+
+
+def _plots(release_dir: Path, utility_dir: Path) -> str:
+    try:
+        release = Release(release_dir)
+    except Refused:
+        return "<p>The files cannot be read.</p>"
+    sizes, counts = np.unique(release.listed, return_counts=True)
+    edges = np.arange(sizes.min(initial=0), sizes.max(initial=0) + 2) - 0.5
+    heights = np.zeros(len(edges) - 1)
+    heights[sizes - sizes.min(initial=0)] = counts
+    groups = plots.histogram(
+        edges, {"groups": heights}, title="People per group", x="people", y="groups", name="groups"
+    )
+    figures = [(groups, f"{release.n_groups:,} groups; everybody in a group has the same published profile.")]
+    figures.append(_ratings(release, utility_dir))
+    return "".join(
+        f"<figure>{svg}<figcaption>{html.escape(said)}</figcaption></figure>" for svg, said in figures
+    )
+
+
+def _ratings(release: Release, utility_dir: Path) -> tuple[str, str]:
+    """Published ratings, beside the real and the padded ones of the shadow run (the paper's table 2)."""
+    path = utility_dir / "summary.json"
+    known = read_json(path).get("histogram", {}) if path.exists() else {}
+    edges = np.array(known.get("edges") or np.linspace(release.low, release.high, 11), dtype=np.float64)
+    counts = np.zeros(len(edges) - 1)
+    for block in release.blocks():
+        people = release.listed[block.start + block.row_numbers()]
+        counts += np.histogram(np.clip(block.values, edges[0], edges[-1]), edges, weights=people)[0]
+    series = {"published": counts / max(counts.sum(), 1)}
+    said = "Published ratings, each counted once per person."
+    if known.get("observed_share"):
+        observed = np.array(known["observed_share"], dtype=np.float64)
+        series["real"] = observed / max(observed.sum(), 1e-12)
+        said += f" Real ratings are the {1 - known.get('null_share', 0):.2%} of all cells that people filled."
+    if known.get("padded_share"):
+        series["padded"] = np.array(known["padded_share"], dtype=np.float64)
+    return plots.histogram(edges, series, title="Ratings", x="rating", y="share", name="ratings"), said
