@@ -1,0 +1,93 @@
+import textwrap
+
+import pytest
+
+from tasks.config import load, parse, snapshot_date
+from tasks.errors import UsageError
+
+GOOD = {"release": {"name": "demo"}, "source": {"format": "synthetic"}}
+
+
+def with_(**tables):
+    return {**GOOD, **{name: {**GOOD.get(name, {}), **table} for name, table in tables.items()}}
+
+
+@pytest.mark.parametrize(
+    ("data", "key", "remedy"),
+    [
+        (with_(privacy={"k": 1}), "privacy.k", "greater than or equal to 2"),
+        (with_(privacy={"k": "5"}), "privacy.k", "valid integer"),
+        (with_(privacy={"k": True}), "privacy.k", "valid integer"),
+        (with_(privacy={"kk": 5}), "privacy.kk", "unknown key"),
+        (with_(privacy={"l": 10_000}), "privacy.l", "lower l or k"),
+        (with_(privacy={"rating_step": 10.0}), "privacy.rating_step", "smaller step"),
+        (with_(privacy={"method": "magic"}), "privacy.method", "predictive-padded"),
+        (with_(release={"name": "Not A Name"}), "release.name", "lower-case"),
+        (with_(release={"schedule": "every day"}), "release.schedule", "cron"),
+        (with_(source={"scale": [5, 1]}), "source", "lowest rating first"),
+        (with_(source={"scale": [1]}), "source.scale", "two numbers"),
+        (with_(source={"format": "csv", "scale": [1, 5]}), "source", "needs a path"),
+        (with_(source={"format": "csv", "path": "x"}), "source.scale", "add it"),
+        (with_(source={"encoding": "klingon"}), "source.encoding", "utf-8"),
+        (with_(source={"max_bad_rows": 2.0}), "source.max_bad_rows", "less than or equal to 1"),
+        (with_(gate={"no-such-check": 0.1}), "gate", "no-such-check"),
+        (with_(gate={"recovery": float("inf")}), "gate", "finite"),
+        (with_(clustering={"metric": "cosine"}), "clustering.metric", "weighted-squared"),
+        ({"release": {"name": "x"}}, "source", "add it"),
+        (with_(surprise={}), "surprise", "unknown key"),
+    ],
+)
+def test_a_refusal_names_the_key_and_the_remedy(data, key, remedy):
+    with pytest.raises(UsageError) as refusal:
+        parse(data)
+    assert key in refusal.value.what
+    assert remedy in refusal.value.what
+    assert refusal.value.exit_code == 2
+
+
+def test_settings_are_frozen():
+    config = parse(GOOD)
+    with pytest.raises(ValueError, match="frozen"):
+        config.privacy.k = 2
+
+
+def test_whole_numbers_serve_as_scale():
+    assert parse(with_(source={"scale": [1, 5]})).source.scale == (1.0, 5.0)
+
+
+def test_a_file_is_read_and_its_errors_name_it(tmp_path):
+    path = tmp_path / "release.toml"
+    path.write_text(
+        textwrap.dedent("""
+            [release]
+            name = "films"
+            schedule = "0 3 1 * *"
+            start_date = 2026-02-01
+            [source]
+            format = "csv"
+            path = "ratings-{snapshot}.csv"
+            scale = [0.5, 5.0]
+            [gate]
+            recovery = 0.2
+        """)
+    )
+    config = load(path)
+    assert config.release.start_date.isoformat() == "2026-02-01"
+    assert config.gate == {"recovery": 0.2}
+    path.write_text("[release\n")
+    with pytest.raises(UsageError, match="not valid TOML") as refusal:
+        load(path)
+    assert str(path) in refusal.value.where
+    with pytest.raises(UsageError, match="no such configuration"):
+        load(tmp_path / "absent.toml")
+
+
+def test_the_population_is_the_release_unless_named():
+    assert parse(GOOD).population == "demo"
+    assert parse(with_(series={"population": "members"})).population == "members"
+
+
+@pytest.mark.parametrize("text", ["2026-13-01", "yesterday", "2026-1-1T00", ""])
+def test_a_snapshot_is_a_date(text):
+    with pytest.raises(UsageError, match="YYYY-MM-DD"):
+        snapshot_date(text)

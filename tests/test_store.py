@@ -1,0 +1,66 @@
+import datetime
+import json
+import os
+import stat
+
+import pytest
+
+from tasks.store import Store, digest_of, files_below, owner_only, restrict, write_bytes, write_json
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_private_directories_are_the_owners_alone(tmp_path):
+    old = os.umask(0o022)
+    try:
+        path = Store(tmp_path / "s").private("films", datetime.date(2026, 1, 1))
+    finally:
+        os.umask(old)
+    assert path == tmp_path / "s" / "private" / "films" / "2026-01-01"
+    assert [mode(p) for p in (path, path.parent, path.parent.parent)] == [0o700] * 3
+
+
+def test_files_made_as_owner_only_are_0600(tmp_path):
+    with owner_only():
+        write_bytes(tmp_path / "a", b"x")
+        (tmp_path / "b").write_text("y")
+    assert mode(tmp_path / "a") == mode(tmp_path / "b") == 0o600
+
+
+def test_restrict_mends_what_another_process_wrote(tmp_path):
+    (tmp_path / "d").mkdir(mode=0o755)
+    (tmp_path / "d" / "f").write_text("x")
+    (tmp_path / "d" / "f").chmod(0o644)
+    restrict(tmp_path / "d")
+    assert mode(tmp_path / "d") == 0o700
+    assert mode(tmp_path / "d" / "f") == 0o600
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch):
+    write_bytes(tmp_path / "f", b"old")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_bytes(tmp_path / "f", b"new")
+    assert (tmp_path / "f").read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["f"]
+
+
+def test_json_refuses_nan_and_is_canonical(tmp_path):
+    with pytest.raises(ValueError, match="JSON compliant"):
+        write_json(tmp_path / "j", {"x": float("nan")})
+    assert not (tmp_path / "j").exists()
+    write_json(tmp_path / "j", {"b": 1, "a": "ü"})
+    assert json.loads((tmp_path / "j").read_text()) == {"a": "ü", "b": 1}
+    assert digest_of({"b": 1, "a": 2}) == digest_of({"a": 2, "b": 1})
+
+
+def test_digests_of_a_directory_leave_hidden_files_out(tmp_path):
+    (tmp_path / "x").write_text("1")
+    (tmp_path / ".lock").write_text("2")
+    assert list(files_below(tmp_path)) == ["x"]
