@@ -1,0 +1,71 @@
+from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.kernels import diversify
+from tasks.kernels.diversify import TooManySets, deficient_items, deficient_sets, top_up_items, top_up_sets
+
+
+def csr(rows):
+    return sp.csr_array(np.array(rows, np.float32))
+
+
+def flat(groups):
+    return lambda items: np.ones((groups, len(items)), np.float32)
+
+
+def test_items_in_too_few_groups_go_where_they_distort_least():
+    holds = csr([[1, 1, 0], [1, 0, 0], [1, 0, 1], [1, 0, 0]])
+    assert deficient_items(holds, 2).tolist() == [1, 2]
+    spread = np.array([[9, 9, 9], [9, 0.2, 0.5], [9, 0.1, 9], [9, 0.3, 0.4]], np.float32)
+    added = top_up_items(holds, 2, lambda items: spread[:, items])
+    assert sorted(zip(added.item.tolist(), added.group.tolist(), strict=True)) == [(1, 2), (2, 3)]
+
+
+def test_nothing_is_added_where_nothing_lacks():
+    added = top_up_items(csr([[1, 1], [1, 1]]), 2, flat(2))
+    assert len(added.item) == 0
+    assert added.complete
+
+
+def test_pairs_somebody_rated_must_lie_in_enough_groups():
+    rated = csr([[1, 1, 0, 0], [0, 0, 1, 1]])  # pairs (0,1) and (2,3); nobody rated (0,2) together
+    holds = csr([[1, 1, 1, 0], [1, 1, 0, 1], [1, 0, 1, 1]])
+    assert deficient_sets(rated, holds, 2, 2).tolist() == [[2, 3]]
+    added = top_up_sets(holds, np.array([[2, 3]]), 2, flat(3), budget=5)
+    assert added.complete
+    assert list(zip(added.group.tolist(), added.item.tolist(), strict=True)) == [(0, 3)]
+
+
+def test_a_budget_that_runs_out_is_reported():
+    rated = csr([[1] * 6])
+    holds = csr(np.eye(6).tolist())
+    added = top_up_sets(holds, deficient_sets(rated, holds, 2, 3), 3, flat(6), budget=3)
+    assert not added.complete
+
+
+def test_sets_too_many_to_list_are_not_listed(monkeypatch):
+    monkeypatch.setattr(diversify, "ENUMERABLE", 10)
+    with pytest.raises(TooManySets) as problem:
+        deficient_sets(csr([[1] * 6]), csr([[1] * 6]), 3, 2)
+    assert problem.value.count == 20
+
+
+@given(st.integers(0, 5000), st.integers(2, 3), st.integers(1, 3))
+def test_after_topping_up_every_rated_set_lies_in_l_groups(seed, size, least):
+    rng = np.random.default_rng(seed)
+    rated = (rng.random((5, 6)) < 0.6).astype(np.float32)
+    holds = ((rng.random((4, 6)) < 0.5) | (rng.random((4, 1)) < 0.2)).astype(np.float32)
+    lacking = deficient_sets(sp.csr_array(rated), sp.csr_array(holds), size, least)
+    wanted = {s for row in rated for s in combinations(np.flatnonzero(row).tolist(), size)}
+    expected = sorted(s for s in wanted if (holds[:, list(s)] > 0).all(axis=1).sum() < least)
+    assert sorted(map(tuple, lacking.tolist())) == expected
+    spread = rng.random((4, 6)).astype(np.float32)
+    added = top_up_sets(sp.csr_array(holds), lacking, least, lambda items: spread[:, items], budget=1000)
+    assert (holds[added.group, added.item] == 0).all()  # only cells that were not there
+    holds[added.group, added.item] = 1
+    assert all((holds[:, list(s)] > 0).all(axis=1).sum() >= least for s in wanted)
