@@ -65,7 +65,7 @@ class Engine:
         futures = self._client.map(function, blocks, pure=False, **common)
         position_of = {future.key: position for position, future in enumerate(futures)}
         try:
-            for future, result in as_completed(futures, with_results=True):
+            for future, result in as_completed(futures, with_results=True, loop=self._client.loop):
                 yield position_of[future.key], result
                 future.release()
         finally:
