@@ -27,7 +27,8 @@ RETRIES = {"retries": 2, "retry_delay": datetime.timedelta(seconds=10)}
 APPROVAL_DAYS = 14
 
 DOC = """
-**{name}**: {method} with k={k}, l={l}, from a *{format}* source; described by `{file}`.
+**{config.release.name}**: {config.privacy.method} with k={config.privacy.k}, l={config.privacy.l}, from a
+*{config.source.format}* source; described by `{file}`.
 
 The snapshot is the run's logical date: run past ones with a backfill. Every step can be cleared and rerun and
 gives the same bytes again. Only references (paths, digests, counts) pass between tasks; everything before
@@ -38,7 +39,8 @@ publication lies in the private part of the store.
 {steps}
 
 A release that the gate refuses fails in `validate`: its log lists the failed checks and where the report is,
-and `publish` never runs. `publish` emits the asset `murmur://{name}`.
+and `publish` never runs. `publish` emits the asset
+`murmur://{config.release.name}`.
 """
 
 APPROVE = "Approve: a person reads the report and lets the release out, or rejects it."
@@ -53,13 +55,7 @@ def build(config: ReleaseConfig, file: str) -> DAG:
     with DAG(
         dag_id=f"release_{name}",
         description=f"{privacy.method}, k={privacy.k}, l={privacy.l}, from a {config.source.format} source",
-        doc_md=DOC.format(
-            name=name,
-            file=file,
-            steps=rows,
-            format=config.source.format,
-            **privacy.model_dump(include=set("kl") | {"method"}),
-        ),
+        doc_md=DOC.format(config=config, file=file, steps=rows),
         schedule=config.release.schedule,
         start_date=datetime.datetime.combine(config.release.start_date, datetime.time(), datetime.UTC),
         catchup=False,
