@@ -20,7 +20,17 @@ from tasks.errors import UsageError
 from tasks.formats._blocks import BadRow, Piece, RatingBlock
 from tasks.formats._files import expand_path
 
-__all__ = ["BadRow", "Piece", "RatingBlock", "expand_path", "no_ratings", "pieces", "read", "read_all", "registered"]
+__all__ = [
+    "BadRow",
+    "Piece",
+    "RatingBlock",
+    "expand_path",
+    "no_ratings",
+    "pieces",
+    "read",
+    "read_all",
+    "registered",
+]
 
 
 def registered() -> list[str]:

@@ -42,7 +42,11 @@ class BadRow:
     file: str = ""
 
     def __str__(self) -> str:
-        return f"{self.file} line {self.line}: {self.reason}" if self.file else f"line {self.line}: {self.reason}"
+        return (
+            f"{self.file} line {self.line}: {self.reason}"
+            if self.file
+            else f"line {self.line}: {self.reason}"
+        )
 
 
 @dataclass(frozen=True)

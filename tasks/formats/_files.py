@@ -81,7 +81,9 @@ def _choose(
         )
     if len(chosen) > 1 and not several:
         raise UsageError(
-            f"{len(chosen)} files in there could be meant", where=path, remedy="name one of them in source.path"
+            f"{len(chosen)} files in there could be meant",
+            where=path,
+            remedy="name one of them in source.path",
         )
     return Found(tuple(chosen), tuple(listing[f] for f in chosen), container)
 
@@ -153,7 +155,9 @@ def understood(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise UsageError("there is no such file or directory", where=path, remedy="check source.path") from None
+        raise UsageError(
+            "there is no such file or directory", where=path, remedy="check source.path"
+        ) from None
     except PermissionError:
         raise UsageError("the file may not be read", where=path, remedy="check its permissions") from None
     except (EOFError, zlib.error, zipfile.BadZipFile, gzip.BadGzipFile):
@@ -166,5 +170,7 @@ def understood(path: str) -> Iterator[None]:
         ) from None
     except OSError as error:
         raise UsageError(
-            f"the file cannot be read: {error.strerror or type(error).__name__}", where=path, remedy="check the file"
+            f"the file cannot be read: {error.strerror or type(error).__name__}",
+            where=path,
+            remedy="check the file",
         ) from None

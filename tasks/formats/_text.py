@@ -89,9 +89,7 @@ def wrong_width(row: Misshapen, layout: Layout, file: str) -> BadRow:
     return BadRow(row.line, f"the line does not have {layout.columns} columns", file)
 
 
-def records(
-    stream: BinaryIO, piece: Piece, file: str, layout: Layout, block_bytes: int
-) -> Iterator[Records]:
+def records(stream: BinaryIO, piece: Piece, file: str, layout: Layout, block_bytes: int) -> Iterator[Records]:
     """The records of a piece in blocks of about `block_bytes`; blank lines are none."""
     text = _Utf8(stream, piece, file, layout)
     if not text.peek():
@@ -114,7 +112,9 @@ def records(
         try:
             reader = arrow_csv.open_csv(
                 pa.PythonFile(text, mode="r"),
-                read_options=arrow_csv.ReadOptions(block_size=ARROW_BYTES, use_threads=False, column_names=names),
+                read_options=arrow_csv.ReadOptions(
+                    block_size=ARROW_BYTES, use_threads=False, column_names=names
+                ),
                 parse_options=arrow_csv.ParseOptions(
                     delimiter=_one_character(layout),
                     quote_char='"' if layout.quoted else False,
@@ -123,7 +123,9 @@ def records(
                     invalid_row_handler=set_aside,
                 ),
                 convert_options=arrow_csv.ConvertOptions(
-                    column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False, check_utf8=False
+                    column_types=dict.fromkeys(names, pa.string()),
+                    strings_can_be_null=False,
+                    check_utf8=False,
                 ),
             )
             batches: list[pa.RecordBatch] = []

@@ -23,7 +23,12 @@ from tasks.config import Source
 from tasks.formats._blocks import Piece, RatingBlock
 
 TABLE_2 = (0.0, 0.046, 0.146, 0.434, 0.770, 1.0)  # cumulative shares of the ratings 1..5, nulls aside
-USER_SD, ITEM_SD, TASTE_SD, NOISE_SD = 0.42, 0.40, 0.45, 0.80  # residual 0.85–0.9 of 1.1 in all, as in MovieLens
+USER_SD, ITEM_SD, TASTE_SD, NOISE_SD = (
+    0.42,
+    0.40,
+    0.45,
+    0.80,
+)  # residual 0.85–0.9 of 1.1 in all, as in MovieLens
 CHOICE = 1.5  # how strongly taste steers what is watched at all
 ACTIVITY_SD = 0.9
 POPULARITY_EXPONENT, POPULARITY_SD = 1.0, 0.9  # a tenth of the items gets about 40 % of the ratings
@@ -41,7 +46,9 @@ def pieces(source: Source, snapshot: date) -> list[Piece]:
     """Ranges of people, of about source.block_bytes of ratings each."""
     world = source.synthetic
     people = max(1, int(source.block_bytes / (_BYTES_PER_RATING * world.ratings_per_user)))
-    return [Piece(start=start, stop=min(start + people, world.users)) for start in range(0, world.users, people)]
+    return [
+        Piece(start=start, stop=min(start + people, world.users)) for start in range(0, world.users, people)
+    ]
 
 
 def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
@@ -115,14 +122,20 @@ class _World:
         self._settings = world = source.synthetic
         rng = np.random.default_rng([world.seed, 0x5EED])
         rank = rng.permutation(world.items) + 1 + 0.02 * world.items
-        self._popularity = rank**-POPULARITY_EXPONENT * np.exp(POPULARITY_SD * rng.standard_normal(world.items))
-        self._traits = rng.standard_normal((world.items, world.tastes)).astype(np.float32) / np.sqrt(world.tastes)
+        self._popularity = rank**-POPULARITY_EXPONENT * np.exp(
+            POPULARITY_SD * rng.standard_normal(world.items)
+        )
+        self._traits = rng.standard_normal((world.items, world.tastes)).astype(np.float32) / np.sqrt(
+            world.tastes
+        )
         fame = np.log(self._popularity / self._popularity.mean())
         self._bias = ITEM_SD * (0.9 * rng.standard_normal(world.items) + 0.2 * fame)  # what is known is liked
         low, high = source.scale
         step = 0.5 if world.half_stars else 1.0
         self._levels = np.arange(low, high + step / 2, step, dtype=np.float32)
-        pilot = np.arange(_PILOT).astype(np.uint64) + np.uint64(2**40)  # nobody: they only calibrate the histogram
+        pilot = np.arange(_PILOT).astype(np.uint64) + np.uint64(
+            2**40
+        )  # nobody: they only calibrate the histogram
         someone = _People(pilot, pilot, np.zeros(_PILOT), _mix(pilot + np.uint64(world.seed)))
         liking = np.sort(self._choices(someone, np.full(_PILOT, min(20, world.items)))[2])
         shares = np.interp(np.arange(1, len(self._levels)) / len(self._levels), np.linspace(0, 1, 6), TABLE_2)
@@ -135,7 +148,9 @@ class _World:
         activity = np.exp(ACTIVITY_SD * ndtri(people.uniform("activity")) - ACTIVITY_SD**2 / 2)
         total = world.ratings_per_user / _mean_growth(world.churn, world.months) * activity
         so_far = np.ceil(total * np.sqrt((now - people.joined) / lasting)) + 1
-        person, item, liking, order = self._choices(people, np.minimum(so_far, 0.9 * world.items).astype(int) + 1)
+        person, item, liking, order = self._choices(
+            people, np.minimum(so_far, 0.9 * world.items).astype(int) + 1
+        )
         early = np.where(order == 0, 1.0, _uniform(people.key[person], "early", order))
         when = people.joined[person] + lasting * ((order + 1 - early) / total[person]) ** 2
         present = when < now
@@ -161,7 +176,12 @@ class _World:
         item = chosen[person, order]
         mood = USER_SD * ndtri(people.uniform("mood"))
         noise = NOISE_SD * ndtri(_uniform(people.key[person], "noise", item))
-        return person, item, mood[person] + self._bias[item] + TASTE_SD * affinity[person, item] + noise, order
+        return (
+            person,
+            item,
+            mood[person] + self._bias[item] + TASTE_SD * affinity[person, item] + noise,
+            order,
+        )
 
 
 @lru_cache(maxsize=4)

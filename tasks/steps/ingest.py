@@ -1,0 +1,358 @@
+"""Ingest: ratings from the source to arrays on disk (tasks/ratings.py), in memory bounded by the block.
+
+An external sort in four passes over blocks, each pass in parallel on the workers:
+
+1. read      every piece of the source → parts with their own dictionaries of ids
+2. encode    parts → runs sorted by user, ids replaced by their rank among all ids
+3. by user   all runs' share of a range of users → sorted, duplicates resolved; also a run sorted by item
+4. by item   all those runs' share of a range of items → sorted
+
+Ids are ranked by their UTF-8 bytes and sorting is stable, so the result depends neither on where blocks begin nor
+on the number of workers. A duplicated (user, item) keeps the last by timestamp, then the last in the file.
+"""
+
+import datetime
+import errno
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tasks import formats
+from tasks.config import ReleaseConfig, Source
+from tasks.config.base import Settings
+from tasks.errors import MurmurError, UsageError
+from tasks.formats import BadRow, Piece
+from tasks.ratings import Ratings, write_ids
+from tasks.store import remove
+
+if TYPE_CHECKING:
+    from tasks.pipeline import Job
+
+RANGE_RATINGS = 4_000_000  # ratings sorted at once: about 300 MB in a worker
+GRAINS = 4096  # ranges are put together from so many equal parts of the ids
+OFFENDERS_SHOWN = 10
+PASSES = 4
+
+
+class Params(Settings):
+    """What steers ingest: the source, and how many people the promises need."""
+
+    source: Source
+    k: int
+    l: int  # noqa: E741
+
+
+def params(config: ReleaseConfig) -> Params:
+    """Pick them from the release's settings."""
+    return Params(source=config.source, k=config.privacy.k, l=config.privacy.l)
+
+
+def run(job: "Job") -> dict[str, Any]:
+    """Read, sort, check and write all ratings; returns the counts."""
+    scratch = job.out / "parts"
+    scratch.mkdir()
+    try:
+        counts = _ingest(job, scratch)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        raise MurmurError(
+            "the ratings could not be written: no space left",
+            where=str(job.out),
+            remedy="free some space (about 70 bytes per rating are needed), then run the step again",
+        ) from None
+    finally:
+        remove(scratch)
+    return counts | {"expectations": _validate(job)["expectations"]}
+
+
+def _ingest(job: "Job", scratch: Path) -> dict[str, Any]:
+    source = job.params.source
+    pieces = formats.pieces(source, job.snapshot)
+    tallies = _mapped(
+        job, 0, _read, list(enumerate(pieces)), source=source, snapshot=job.snapshot, scratch=scratch
+    )
+    total = _total(pieces, tallies)
+    _refuse_bad_rows(total, source, job.snapshot)
+
+    parts = sorted(scratch.glob("read-*.arrow"))
+    users, items = (_ranked(parts, column) for column in ("user", "item"))
+    _refuse_few_users(len(users), job.params)
+    write_ids(job.out, "user", users)
+    write_ids(job.out, "item", items)
+    shape = (len(users), len(items))
+    del users, items
+
+    grains = _mapped(job, 1, _encode, parts, out=job.out)
+    _discard(parts)
+    runs = sorted(scratch.glob("encoded-*.arrow"))
+    ranges = list(enumerate(_ranges(sum(grains), shape[0])))
+    merged = _mapped(job, 2, _merge_users, ranges, runs=runs, items=shape[1], scratch=scratch)
+    _discard(runs)
+    sorted_by_user = [scratch / f"user-{number:06}.arrow" for number, _ in ranges]
+    _write_side(job.out / "by_user", sorted_by_user, row="user", column="item", rows=shape[0])
+    _discard(sorted_by_user)
+
+    runs = [scratch / f"item-run-{number:06}.arrow" for number, _ in ranges]
+    ranges = list(enumerate(_ranges(sum(grain for _, grain in merged), shape[1])))
+    _mapped(job, 3, _merge_items, ranges, runs=runs, scratch=scratch)
+    sorted_by_item = [scratch / f"item-{number:06}.arrow" for number, _ in ranges]
+    _write_side(job.out / "by_item", sorted_by_item, row="item", column="user", rows=shape[1])
+
+    duplicates = sum(count for count, _ in merged)
+    return {
+        "rows_read": total.rows_read,
+        "accepted": total.accepted,
+        "rejected": sum(total.rejected.values()),
+        "rejected_by_reason": dict(sorted(total.rejected.items())),
+        "first_rejected": [asdict(offender) for offender in total.offenders],
+        "duplicates": duplicates,
+        "users": shape[0],
+        "items": shape[1],
+        "ratings": total.accepted - duplicates,
+    }
+
+
+def _mapped(job: "Job", number: int, function: Callable[..., Any], blocks: list, **common: Any) -> list:
+    """One pass on the workers; progress counts all passes as equal."""
+
+    def progress(done: int, total: int) -> None:
+        job.progress(round(100 * (number + done / total)), 100 * PASSES)
+
+    return job.engine.map(function, blocks, progress=progress, **common)
+
+
+# --- pass 1: read -----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Tally:
+    """The account of the rows of a piece, or of the whole source. No content of any row."""
+
+    rows_read: int
+    accepted: int
+    rejected: Counter[str]
+    offenders: list[BadRow]
+    lines: int
+
+
+def _read(numbered: tuple[int, Piece], source: Source, snapshot: datetime.date, scratch: Path) -> Tally:
+    """Store the blocks of a piece as parts, their ids as dictionaries."""
+    number, piece = numbered
+    tally = Tally(0, 0, Counter(), [], 0)
+    for position, block in enumerate(formats.read(piece, source, snapshot)):
+        tally.rows_read += block.rows_read
+        tally.accepted += len(block.ratings)
+        tally.rejected.update(block.rejected)
+        tally.offenders = [*tally.offenders, *block.offenders][:OFFENDERS_SHOWN]
+        tally.lines += block.lines
+        if len(block.ratings):
+            part = {
+                "user": block.users.dictionary_encode(),
+                "item": block.items.dictionary_encode(),
+                "value": block.ratings,
+            }
+            if block.timestamps is not None:
+                part["time"] = block.timestamps
+            _write(scratch / f"read-{number:06}-{position:06}.arrow", part)
+    return tally
+
+
+def _total(pieces: list[Piece], tallies: list[Tally]) -> Tally:
+    """All pieces together; a piece inside a file counted its lines from its own beginning."""
+    total = Tally(0, 0, Counter(), [], 0)
+    for piece, tally in zip(pieces, tallies, strict=True):
+        before = total.lines if piece.start else 0
+        total.rows_read += tally.rows_read
+        total.accepted += tally.accepted
+        total.rejected.update(tally.rejected)
+        total.offenders += [replace(o, line=o.line + before) for o in tally.offenders]
+        total.lines = before + tally.lines
+    total.offenders = total.offenders[:OFFENDERS_SHOWN]
+    return total
+
+
+def _refuse_bad_rows(total: Tally, source: Source, snapshot: datetime.date) -> None:
+    if total.rows_read == 0:
+        raise formats.no_ratings(source, snapshot)
+    rejected = sum(total.rejected.values())
+    if rejected > source.max_bad_rows * total.rows_read:
+        raise UsageError(
+            f"{rejected:,} of {total.rows_read:,} rows cannot be used, more than source.max_bad_rows "
+            f"{source.max_bad_rows:g} allows; the first:\n    " + "\n    ".join(map(str, total.offenders)),
+            where=formats.expand_path(source, snapshot),
+            remedy="repair these rows; check source.scale and source.columns; or raise source.max_bad_rows",
+        )
+
+
+def _refuse_few_users(users: int, params: Params) -> None:
+    if users < params.k:
+        raise UsageError(
+            f"the source has {users} users, fewer than privacy.k = {params.k}: nobody could be hidden",
+            where="privacy.k",
+            remedy="use more data or a smaller k",
+        )
+    if users // params.k < params.l:
+        raise UsageError(
+            f"{users} users form at most {users // params.k} groups of {params.k}, fewer than privacy.l = {params.l}",
+            where="privacy.l",
+            remedy="use more data, or lower privacy.l or privacy.k",
+        )
+
+
+def _ranked(parts: list[Path], column: str) -> pa.StringArray:
+    """All ids of a column, in the order of their UTF-8 bytes."""
+    ids = pa.array([], pa.string())
+    for start in range(0, len(parts), 16):
+        more = [_open(part).column(column).chunk(0).dictionary for part in parts[start : start + 16]]
+        ids = pc.unique(pa.concat_arrays([ids, *more]))
+    return ids.take(pc.sort_indices(ids))
+
+
+# --- passes 2 to 4: sort ----------------------------------------------------------------------------------------
+
+
+def _encode(part: Path, out: Path) -> np.ndarray:
+    """A part → a run of ranks instead of ids, sorted by user; returns how many ratings each grain of users has."""
+    table = _open(part)
+    ranks = {}
+    sizes = {}
+    for column in ("user", "item"):
+        ids = pq.read_table(out / f"{column}s.parquet").column(column).combine_chunks()
+        coded = table.column(column).chunk(0)
+        rank_of_code = pc.index_in(coded.dictionary, value_set=ids).to_numpy()
+        ranks[column] = rank_of_code[coded.indices.to_numpy()].astype(np.int32)
+        sizes[column] = len(ids)
+    order = np.argsort(ranks["user"], kind="stable")
+    run = {column: ranks[column][order] for column in ranks}
+    run |= {column: _numpy(table, column)[order] for column in table.column_names if column not in ranks}
+    _write(part.with_name(part.name.replace("read-", "encoded-")), run)
+    return _grains(run["user"], sizes["user"])
+
+
+def _merge_users(
+    numbered: tuple[int, tuple[int, int]], runs: list[Path], items: int, scratch: Path
+) -> tuple[int, np.ndarray]:
+    """A range of users from all runs: sorted, one rating per (user, item). Returns the duplicates dropped."""
+    number, (start, stop) = numbered
+    table = _gather(runs, "user", start, stop)
+    user, item = _numpy(table, "user"), _numpy(table, "item")
+    keys = (item, user)
+    if "time" in table.column_names:
+        keys = (_numpy(table, "time"), *keys)
+    order = np.lexsort(keys)  # stable: equal timestamps stay in the file's order
+    user, item = user[order], item[order]
+    last = np.append((user[1:] != user[:-1]) | (item[1:] != item[:-1]), True)
+    order, user, item = order[last], user[last], item[last]
+    columns = {c: _numpy(table, c)[order] for c in table.column_names if c not in ("user", "item")}
+    _write(scratch / f"user-{number:06}.arrow", {"user": user, "item": item, **columns})
+    by_item = np.argsort(item, kind="stable")
+    run = {"item": item[by_item], "user": user[by_item], "value": columns["value"][by_item]}
+    _write(scratch / f"item-run-{number:06}.arrow", run)
+    return len(last) - len(order), _grains(item, items)
+
+
+def _merge_items(numbered: tuple[int, tuple[int, int]], runs: list[Path], scratch: Path) -> None:
+    """A range of items from all runs, sorted; runs follow the users' order, so users ascend within an item."""
+    number, (start, stop) = numbered
+    table = _gather(runs, "item", start, stop)
+    order = np.argsort(_numpy(table, "item"), kind="stable")
+    _write(scratch / f"item-{number:06}.arrow", {c: _numpy(table, c)[order] for c in table.column_names})
+
+
+def _gather(runs: list[Path], column: str, start: int, stop: int) -> pa.Table:
+    """The rows of all runs whose `column` lies in start..stop; only their pages are read."""
+    slices = []
+    for run in runs:
+        table = _open(run)
+        first, last = np.searchsorted(_numpy(table, column), [start, stop])
+        slices.append(table.slice(first, last - first))
+    return pa.concat_tables(slices)
+
+
+def _grains(ranks: np.ndarray, size: int) -> np.ndarray:
+    return np.bincount(ranks // _grain(size), minlength=GRAINS)
+
+
+def _grain(size: int) -> int:
+    return -(-size // GRAINS)
+
+
+def _ranges(grains: np.ndarray, size: int) -> list[tuple[int, int]]:
+    """Neighbouring grains put together to ranges of about RANGE_RATINGS ratings."""
+    number = (np.cumsum(grains) - grains) // RANGE_RATINGS
+    starts = np.flatnonzero(np.diff(number, prepend=-1)) * _grain(size)
+    starts = starts[starts < size].tolist()
+    return list(zip(starts, [*starts[1:], size], strict=True))
+
+
+def _write_side(directory: Path, tables: list[Path], *, row: str, column: str, rows: int) -> None:
+    """Sorted tables, one after the other, as the arrays of one orientation."""
+    directory.mkdir()
+    counts = np.zeros(rows, np.int64)
+    for path in tables:
+        counts += np.bincount(_numpy(_open(path), row), minlength=rows)
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    np.save(directory / "indptr.npy", indptr)
+    kinds = {column: ("indices", np.int32), "value": ("values", np.float32), "time": ("timestamps", np.int64)}
+    for name, (file, dtype) in kinds.items():
+        if name in _open(tables[0]).column_names:
+            _save(directory / f"{file}.npy", dtype, int(indptr[-1]), (_numpy(_open(t), name) for t in tables))
+
+
+# --- files ------------------------------------------------------------------------------------------------------
+
+
+def _save(path: Path, dtype: type, length: int, chunks: Iterator[np.ndarray]) -> None:
+    """A .npy file written chunk by chunk."""
+    with path.open("wb") as file:
+        header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (length,)}
+        np.lib.format.write_array_header_1_0(file, header)
+        for chunk in chunks:
+            file.write(np.ascontiguousarray(chunk, dtype))
+
+
+def _write(path: Path, columns: dict[str, Any]) -> None:
+    """A table in one piece, uncompressed, so that it can be mapped; whole or not at all."""
+    table = pa.table(columns)
+    temporary = path.with_suffix(".tmp")
+    with pa.OSFile(str(temporary), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    temporary.replace(path)
+
+
+def _open(path: Path) -> pa.Table:
+    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+
+
+def _numpy(table: pa.Table, column: str) -> np.ndarray:
+    chunks = table.column(column).chunks
+    return chunks[0].to_numpy() if len(chunks) == 1 else table.column(column).to_numpy()
+
+
+def _discard(files: list[Path]) -> None:
+    for file in files:
+        file.unlink()
+
+
+def _validate(job: "Job") -> dict[str, Any]:
+    """Great Expectations has the last word on what was written."""
+    from checks.expectations import validate_ratings
+
+    ratings = Ratings(job.out)
+    by_user = ratings.by_user
+    return validate_ratings(
+        by_user.indptr,
+        by_user.indices,
+        by_user.values,
+        items=ratings.n_items,
+        scale=job.params.source.scale,
+        minimum_users=job.params.k,
+    )
