@@ -1,11 +1,12 @@
 """Great Expectations on the ingested ratings: schema, nulls, range, uniqueness, enough users and items.
 
-The only file that imports Great Expectations, and only inside the function: the import takes about ten seconds.
-It works in memory, asks no outside host and writes nothing. It sees positions of users and items, never ids.
+The only file that imports Great Expectations, and only inside the function: the import takes about ten
+seconds. It works in memory, asks no outside host and writes nothing. It sees positions of users and items,
+never ids.
 
-Two frames are validated. `totals` has one row of exact figures over all ratings, counted in blocks. `ratings` has
-the ratings themselves; above `WHOLE_FRAME` of them, those of every s-th user, each with all of their ratings, so
-that the memory stays bounded and the same data is always judged by the same sample.
+Two frames are validated. `totals` has one row of exact figures over all ratings, counted in blocks. `ratings`
+has the ratings themselves; above `WHOLE_FRAME` of them, those of every s-th user, each with all of their
+ratings, so that the memory stays bounded and the same data is always judged by the same sample.
 """
 
 import logging
@@ -20,6 +21,9 @@ from tasks.errors import UsageError
 WHOLE_FRAME = 2_000_000
 BLOCK_USERS = 4096
 
+_COLUMNS = {"user": "int32", "item": "int32", "rating": "float32"}
+_NEVER = ("not_a_number", "off_scale", "duplicates", "users_without_ratings")
+
 
 def validate_ratings(
     indptr: np.ndarray,
@@ -31,7 +35,7 @@ def validate_ratings(
     minimum_users: int,
     minimum_items: int = 2,
 ) -> dict[str, Any]:
-    """Validate ratings by user (CSR arrays); returns what was checked, raises UsageError naming what failed."""
+    """Validate ratings by user (CSR arrays): what was checked, or UsageError naming what failed."""
     stride = max(1, -(-len(values) // WHOLE_FRAME))
     frame = _every_user(indptr, indices, values, stride)
     totals = _totals(indptr, indices, values, scale)
@@ -52,16 +56,13 @@ def validate_ratings(
             between(column="items", min_value=minimum_items),
             between(column="items", min_value=items, max_value=items),
             between(column="ratings", min_value=len(indices), max_value=len(indices)),
-            *(
-                between(column=column, min_value=0, max_value=0)
-                for column in ("not_a_number", "off_scale", "duplicates", "users_without_ratings")
-            ),
+            *(between(column=column, min_value=0, max_value=0) for column in _NEVER),
         ],
         "ratings": [
-            gxe.ExpectTableColumnsToMatchOrderedList(column_list=["user", "item", "rating"]),
+            gxe.ExpectTableColumnsToMatchOrderedList(column_list=list(_COLUMNS)),
             gxe.ExpectTableRowCountToBeBetween(min_value=1),
-            *(of_type(column=c, type_=t) for c, t in zip(frame, ("int32", "int32", "float32"), strict=True)),
-            *(not_null(column=column) for column in frame),
+            *(of_type(column=column, type_=kind) for column, kind in _COLUMNS.items()),
+            *(not_null(column=column) for column in _COLUMNS),
             between(column="rating", min_value=low, max_value=high),
             between(column="user", min_value=0, max_value=users - 1),
             between(column="item", min_value=0, max_value=items - 1),
@@ -124,9 +125,7 @@ def _totals(
     low, high = scale
     users = len(indptr) - 1
     seen = np.zeros(0, np.int64)
-    figures = dict.fromkeys(
-        ("ratings", "not_a_number", "off_scale", "duplicates", "users_without_ratings"), 0
-    )
+    figures = dict.fromkeys(("ratings", *_NEVER), 0)
     for start in range(0, users, BLOCK_USERS):
         bounds = np.asarray(indptr[start : start + BLOCK_USERS + 1])
         item, value = indices[bounds[0] : bounds[-1]], values[bounds[0] : bounds[-1]]

@@ -2,8 +2,10 @@
 
 A format has two functions:
 
-    pieces(source, snapshot) -> list[Piece]              parts that workers can read independently, in file order
-    read(piece, source, snapshot) -> Iterator[RatingBlock]   its ratings, in memory bounded by source.block_bytes
+    pieces(source, snapshot) -> list[Piece]
+        parts that workers can read independently, in the order of the file
+    read(piece, source, snapshot) -> Iterator[RatingBlock]
+        its ratings, in memory bounded by source.block_bytes
 
 Adding a format is adding its file here and its name to `tasks.config.source.FormatName`. Modules whose names
 begin with an underscore are shared parts.

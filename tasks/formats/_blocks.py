@@ -23,8 +23,9 @@ _NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 class Piece:
     """A part of the source that can be read by itself, on any worker.
 
-    `files` are fsspec paths, or members of the archive `container`. A piece that begins inside its file counts
-    its lines from its own beginning; `start` and `stop` are bytes (parquet: row groups; synthetic: people).
+    `files` are fsspec paths, or members of the archive `container`. A piece that begins inside its file
+    counts its lines from its own beginning; `start` and `stop` are bytes (parquet: row groups; synthetic:
+    people).
     """
 
     files: tuple[str, ...] = ()

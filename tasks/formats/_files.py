@@ -1,4 +1,4 @@
-"""Finding and opening what a source consists of: plain files, .gz, .zip members, directories, any fsspec path."""
+"""Finding and opening what a source consists of: plain files, .gz, .zip, directories, any fsspec path."""
 
 import codecs
 import contextlib
@@ -21,7 +21,7 @@ from tasks.config import Source
 from tasks.errors import UsageError
 from tasks.formats._blocks import Piece
 
-# Encodings in which a line break is one byte that occurs in no other character, so a file can be cut anywhere.
+# Encodings in which a line break is one byte that is part of no other character: files can be cut anywhere.
 _CUTTABLE = {"utf-8", "ascii", "iso8859-1", "iso8859-15", "cp1252"}
 
 
@@ -155,9 +155,7 @@ def understood(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise UsageError(
-            "there is no such file or directory", where=path, remedy="check source.path"
-        ) from None
+        raise UsageError("there is no such file", where=path, remedy="check source.path") from None
     except PermissionError:
         raise UsageError("the file may not be read", where=path, remedy="check its permissions") from None
     except (EOFError, zlib.error, zipfile.BadZipFile, gzip.BadGzipFile):

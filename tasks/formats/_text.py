@@ -125,7 +125,7 @@ def records(stream: BinaryIO, piece: Piece, file: str, layout: Layout, block_byt
                 convert_options=arrow_csv.ConvertOptions(
                     column_types=dict.fromkeys(names, pa.string()),
                     strings_can_be_null=False,
-                    check_utf8=False,
+                    check_utf8=False,  # done on the way in, where the line is known
                 ),
             )
             batches: list[pa.RecordBatch] = []
@@ -283,7 +283,7 @@ class _Utf8(io.RawIOBase):
             raise UsageError(
                 f"the text is not {self._codec.name}",
                 where=f"{self._file} line {self._lines + good + self.lines_before() + 1}",
-                remedy="set source.encoding to the file's encoding, for example 'latin-1', or repair the file",
+                remedy="set source.encoding to the file's own, for example 'latin-1', or repair the file",
             ) from None
         data = raw if self._codec.name == "utf-8" else text.encode()
         self._lines += data.count(b"\n")

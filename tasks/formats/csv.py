@@ -29,7 +29,7 @@ def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
 
 
 def places(header: list[str], source: Source, piece: Piece) -> Places:
-    """Where the columns named in the configuration stand; the header is not quoted: it may be a row of data."""
+    """Where the columns stand. The message does not quote the header: it may be a row of data."""
     columns = source.columns
     wanted = {"user": columns.user, "item": columns.item, "rating": columns.rating}
     if columns.timestamp and (columns.timestamp in header or "timestamp" in columns.model_fields_set):

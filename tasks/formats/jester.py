@@ -1,4 +1,4 @@
-"""Jester: a dense matrix, one line per user: how many jokes were rated, then 100 ratings of −10..10; 99 = none.
+"""Jester: a dense matrix, a line per user: how many jokes were rated, then 100 ratings of −10..10; 99 = none.
 
 The file has no ids: users are called by their line, items by their column, both from 1.
 """

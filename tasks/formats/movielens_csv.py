@@ -1,4 +1,4 @@
-"""MovieLens 20M, 25M, 32M and latest: `ratings.csv` with the header userId,movieId,rating,timestamp; half stars."""
+"""MovieLens 20M and later: `ratings.csv` with the header userId,movieId,rating,timestamp; half stars."""
 
 from collections.abc import Iterator
 from datetime import date

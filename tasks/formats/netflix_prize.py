@@ -1,6 +1,6 @@
 """The Netflix Prize: `movie:` lines, each followed by its user,rating,date lines.
 
-Both editions: one file per movie (training_set/mv_0000001.txt …) and the combined files (combined_data_1.txt …).
+Both editions: one file per movie (training_set/mv_0000001.txt …) and combined ones (combined_data_1.txt …).
 """
 
 import re

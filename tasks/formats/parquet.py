@@ -1,4 +1,4 @@
-"""A parquet file: source.columns names the columns. Ids may be text or whole numbers; row groups are pieces."""
+"""A parquet file: source.columns names the columns; ids may be text or whole numbers."""
 
 from collections.abc import Iterator
 from datetime import date

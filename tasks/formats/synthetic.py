@@ -1,12 +1,14 @@
 """Made-up people who behave like the real ones: for demos, tests and trying out settings, at any size.
 
-A person has tastes, a mood (bias), a level of activity and a gender that goes with the tastes. They pick items
-with probability ∝ popularity × exp(taste affinity), rate what they like higher, and go on rating, ever more
-slowly: at a later snapshot the same person has the same ratings and some more. Each month a share `churn` of the
-people leaves and others join. Ratings fall on the scale in the proportions of paper 000, Table 2.
+A person has tastes, a mood (bias), a level of activity and a gender that goes with the tastes. They pick
+items with probability ∝ popularity × exp(taste affinity), rate what they like higher, and go on rating, ever
+more slowly: at a later snapshot the same person has the same ratings and some more. Each month a share
+`churn` of the people leaves and others join. Ratings fall on the scale in the proportions of paper 000,
+Table 2.
 
 Everything about a person is a hash of (seed, person, purpose), so nothing depends on how people are cut into
-blocks. A decade (2025–2034, …) has its own people; within it, `ratings_per_user` is the mean in its second year.
+blocks. A decade (2025–2034, …) has its own people, who began to rate up to `months` before it;
+`ratings_per_user` is the mean at the beginning of its second year.
 """
 
 from collections.abc import Iterator
@@ -28,7 +30,7 @@ USER_SD, ITEM_SD, TASTE_SD, NOISE_SD = (
     0.40,
     0.45,
     0.80,
-)  # residual 0.85–0.9 of 1.1 in all, as in MovieLens
+)  # as predictable as MovieLens
 CHOICE = 1.5  # how strongly taste steers what is watched at all
 ACTIVITY_SD = 0.9
 POPULARITY_EXPONENT, POPULARITY_SD = 1.0, 0.9  # a tenth of the items gets about 40 % of the ratings
@@ -100,7 +102,7 @@ class _People:
 
 
 def _people(slots: np.ndarray, source: Source, snapshot: date) -> _People:
-    """Who fills each slot at a snapshot: the last to have joined by then, else one of the decade's first people."""
+    """Who fills each slot at a snapshot: the last to have joined, else one of the decade's first people."""
     world = source.synthetic
     now = snapshot.year * 12 + snapshot.month - 1
     decade = now - (now - _FIRST_DECADE_MONTH) % _DECADE_MONTHS
@@ -122,22 +124,19 @@ class _World:
         self._settings = world = source.synthetic
         rng = np.random.default_rng([world.seed, 0x5EED])
         rank = rng.permutation(world.items) + 1 + 0.02 * world.items
-        self._popularity = rank**-POPULARITY_EXPONENT * np.exp(
-            POPULARITY_SD * rng.standard_normal(world.items)
-        )
-        self._traits = rng.standard_normal((world.items, world.tastes)).astype(np.float32) / np.sqrt(
-            world.tastes
-        )
+        luck = np.exp(POPULARITY_SD * rng.standard_normal(world.items))
+        self._popularity = luck * rank**-POPULARITY_EXPONENT
+        traits = rng.standard_normal((world.items, world.tastes)) / np.sqrt(world.tastes)
+        self._traits = traits.astype(np.float32)
         fame = np.log(self._popularity / self._popularity.mean())
         self._bias = ITEM_SD * (0.9 * rng.standard_normal(world.items) + 0.2 * fame)  # what is known is liked
         low, high = source.scale
         step = 0.5 if world.half_stars else 1.0
         self._levels = np.arange(low, high + step / 2, step, dtype=np.float32)
-        pilot = np.arange(_PILOT).astype(np.uint64) + np.uint64(
-            2**40
-        )  # nobody: they only calibrate the histogram
+        pilot = np.arange(2**40, 2**40 + _PILOT, dtype=np.uint64)  # people of no snapshot: they calibrate
         someone = _People(pilot, pilot, np.zeros(_PILOT), _mix(pilot + np.uint64(world.seed)))
-        liking = np.sort(self._choices(someone, np.full(_PILOT, min(20, world.items)))[2])
+        typical = min(20, world.items)
+        liking = np.sort(self._choices(someone, np.full(_PILOT, typical))[2])
         shares = np.interp(np.arange(1, len(self._levels)) / len(self._levels), np.linspace(0, 1, 6), TABLE_2)
         self._thresholds = liking[(shares * len(liking)).astype(int)]
 
@@ -148,9 +147,8 @@ class _World:
         activity = np.exp(ACTIVITY_SD * ndtri(people.uniform("activity")) - ACTIVITY_SD**2 / 2)
         total = world.ratings_per_user / _mean_growth(world.churn, world.months) * activity
         so_far = np.ceil(total * np.sqrt((now - people.joined) / lasting)) + 1
-        person, item, liking, order = self._choices(
-            people, np.minimum(so_far, 0.9 * world.items).astype(int) + 1
-        )
+        so_far = np.minimum(so_far, np.ceil(0.9 * world.items)).astype(int)  # nobody has seen everything
+        person, item, liking, order = self._choices(people, so_far)
         early = np.where(order == 0, 1.0, _uniform(people.key[person], "early", order))
         when = people.joined[person] + lasting * ((order + 1 - early) / total[person]) ** 2
         present = when < now
@@ -158,7 +156,7 @@ class _World:
         return person[present], item[present], rating, when[present].astype(np.int64)
 
     def _choices(self, people: _People, counts: np.ndarray) -> tuple[np.ndarray, ...]:
-        """The first `counts` items each person picks: (person, item, how much they like it, rank of the choice).
+        """The first `counts` items each person picks: (person, item, how much they like it, which choice).
 
         Smallest of Exp(1)/weight: drawing without replacement with probability ∝ weight, one at a time.
         """

@@ -7,8 +7,9 @@ An external sort in four passes over blocks, each pass in parallel on the worker
 3. by user   all runs' share of a range of users → sorted, duplicates resolved; also a run sorted by item
 4. by item   all those runs' share of a range of items → sorted
 
-Ids are ranked by their UTF-8 bytes and sorting is stable, so the result depends neither on where blocks begin nor
-on the number of workers. A duplicated (user, item) keeps the last by timestamp, then the last in the file.
+Ids are ranked by their UTF-8 bytes and sorting is stable, so the result depends neither on where blocks
+begin nor on the number of workers. A duplicated (user, item) keeps the last by timestamp, then the last in
+the file.
 """
 
 import datetime
@@ -129,7 +130,7 @@ def _mapped(job: "Job", number: int, function: Callable[..., Any], blocks: list,
     return job.engine.map(function, blocks, progress=progress, **common)
 
 
-# --- pass 1: read -----------------------------------------------------------------------------------------------
+# --- pass 1: read -------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -201,7 +202,8 @@ def _refuse_few_users(users: int, params: Params) -> None:
         )
     if users // params.k < params.l:
         raise UsageError(
-            f"{users} users form at most {users // params.k} groups of {params.k}, fewer than privacy.l = {params.l}",
+            f"{users} users form at most {users // params.k} groups of privacy.k = {params.k}, "
+            f"fewer than privacy.l = {params.l}",
             where="privacy.l",
             remedy="use more data, or lower privacy.l or privacy.k",
         )
@@ -216,11 +218,11 @@ def _ranked(parts: list[Path], column: str) -> pa.StringArray:
     return ids.take(pc.sort_indices(ids))
 
 
-# --- passes 2 to 4: sort ----------------------------------------------------------------------------------------
+# --- passes 2 to 4: sort ------------------------------------------------------------------------------------
 
 
 def _encode(part: Path, out: Path) -> np.ndarray:
-    """A part → a run of ranks instead of ids, sorted by user; returns how many ratings each grain of users has."""
+    """A part → a run of ranks instead of ids, sorted by user; returns the ratings per grain of users."""
     table = _open(part)
     ranks = {}
     sizes = {}
@@ -244,10 +246,8 @@ def _merge_users(
     number, (start, stop) = numbered
     table = _gather(runs, "user", start, stop)
     user, item = _numpy(table, "user"), _numpy(table, "item")
-    keys = (item, user)
-    if "time" in table.column_names:
-        keys = (_numpy(table, "time"), *keys)
-    order = np.lexsort(keys)  # stable: equal timestamps stay in the file's order
+    time = [_numpy(table, "time")] if "time" in table.column_names else []
+    order = np.lexsort([*time, item, user])  # stable: equal timestamps stay in the file's order
     user, item = user[order], item[order]
     last = np.append((user[1:] != user[:-1]) | (item[1:] != item[:-1]), True)
     order, user, item = order[last], user[last], item[last]
@@ -260,7 +260,7 @@ def _merge_users(
 
 
 def _merge_items(numbered: tuple[int, tuple[int, int]], runs: list[Path], scratch: Path) -> None:
-    """A range of items from all runs, sorted; runs follow the users' order, so users ascend within an item."""
+    """A range of items from all runs, sorted; runs are in the users' order, so users ascend in an item."""
     number, (start, stop) = numbered
     table = _gather(runs, "item", start, stop)
     order = np.argsort(_numpy(table, "item"), kind="stable")
@@ -307,7 +307,7 @@ def _write_side(directory: Path, tables: list[Path], *, row: str, column: str, r
             _save(directory / f"{file}.npy", dtype, int(indptr[-1]), (_numpy(_open(t), name) for t in tables))
 
 
-# --- files ------------------------------------------------------------------------------------------------------
+# --- files --------------------------------------------------------------------------------------------------
 
 
 def _save(path: Path, dtype: type, length: int, chunks: Iterator[np.ndarray]) -> None:
@@ -316,7 +316,7 @@ def _save(path: Path, dtype: type, length: int, chunks: Iterator[np.ndarray]) ->
         header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (length,)}
         np.lib.format.write_array_header_1_0(file, header)
         for chunk in chunks:
-            file.write(np.ascontiguousarray(chunk, dtype))
+            file.write(np.ascontiguousarray(chunk, dtype).data)
 
 
 def _write(path: Path, columns: dict[str, Any]) -> None:
