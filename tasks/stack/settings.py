@@ -12,6 +12,15 @@ from tasks.store import owner_only, read_json, write_json
 LOOPBACK = "127.0.0.1"
 REPOSITORY = Path(__file__).parents[2]
 
+# What a task needs before it can begin; a forked worker has it already.
+PRELOAD = (
+    "airflow.executors.local_executor",
+    "airflow.sdk.execution_time.task_runner",
+    "distributed",
+    "checks.expectations",
+    "tasks.stack.preload",
+)
+
 
 def environment(
     state: Path, store: Path, dags: Path, postgres: Postgres, airflow_port: int, dask_port: int
@@ -44,6 +53,8 @@ def _airflow(state: Path, dags: Path, postgres: Postgres, port: int) -> dict[str
             "simple_auth_manager_all_admins": "True",  # the API listens on loopback only
             "execution_api_server_url": f"http://{LOOPBACK}:{port}/execution/",
             "min_serialized_dag_update_interval": "2",
+            "mp_start_method": "forkserver",
+            "mp_forkserver_preload": ",".join(PRELOAD),
         },
         "database": {
             "sql_alchemy_conn": postgres.url("psycopg2"),

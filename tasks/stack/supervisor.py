@@ -17,7 +17,7 @@ from tasks.engine import workers_wanted
 from tasks.errors import UsageError
 from tasks.stack.client import AirflowClient
 from tasks.stack.postgres import Postgres
-from tasks.stack.processes import Component, StackError, stop, tail, undisturbed, wait_until
+from tasks.stack.processes import Component, StackError, stop, undisturbed, wait_until
 from tasks.stack.settings import LOOPBACK, REPOSITORY, environment
 from tasks.store import Store
 
@@ -177,14 +177,14 @@ class Stack:
         if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
             return
         migration = self._component("migrate", _program("airflow"), "db", "migrate")
+        others = list(self._components)
         self._launch(migration)
-        assert migration.process is not None
-        code = migration.process.wait()
+        process = migration.process
+        assert process is not None
+        wait_until(lambda: process.poll() is not None, "airflow db migrate", others, START_SECONDS)
+        if process.returncode:
+            migration.check()
         self._components.remove(migration)
-        if code:
-            raise StackError(
-                f"airflow db migrate ended with {code}:\n{tail(migration.log)}", where=str(migration.log)
-            )
         stamp.write_text(wanted, encoding="utf-8")
 
 

@@ -1,0 +1,13 @@
+"""Everything the steps import, imported once.
+
+Airflow's workers are forked from a server process that has loaded this module; otherwise each task would spend
+seconds on the same imports.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+import tasks.steps
+
+for _module in iter_modules(tasks.steps.__path__):
+    import_module(f"tasks.steps.{_module.name}")
