@@ -20,7 +20,7 @@ from typing import Any
 from tasks.config import Source
 from tasks.errors import UsageError
 from tasks.formats._blocks import BadRow, Piece, RatingBlock
-from tasks.formats._files import expand_path
+from tasks.formats._files import expand_path, states
 
 __all__ = [
     "BadRow",
@@ -32,6 +32,7 @@ __all__ = [
     "read",
     "read_all",
     "registered",
+    "state",
 ]
 
 
@@ -64,6 +65,11 @@ def read_all(source: Source, snapshot: date) -> Iterator[RatingBlock]:
             yield block.moved(before)
     if not rows:
         raise no_ratings(source, snapshot)
+
+
+def state(source: Source, snapshot: date) -> dict[str, str]:
+    """A token per file that changes when the file does, so that old results are not taken for new ones."""
+    return states(pieces(source, snapshot))
 
 
 def no_ratings(source: Source, snapshot: date) -> UsageError:

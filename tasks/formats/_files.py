@@ -113,6 +113,16 @@ def cut(found: Found, block_bytes: int, *, encoding: str = "utf-8") -> list[Piec
     return pieces
 
 
+def states(pieces: list[Piece]) -> dict[str, str]:
+    """A token per file that changes when the file does: from size, time, entity tag, whatever there is."""
+    found = {}
+    for path in {p for piece in pieces for p in ((piece.container,) if piece.container else piece.files)}:
+        filesystem, place = _filesystem(path)
+        with understood(path):
+            found[path] = filesystem.ukey(place)
+    return found
+
+
 def opened(piece: Piece) -> Iterator[tuple[str, BinaryIO]]:
     """Each file of a piece: what to call it in messages, and its decompressed bytes.
 

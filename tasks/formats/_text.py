@@ -97,14 +97,8 @@ def records(stream: BinaryIO, piece: Piece, file: str, layout: Layout, block_byt
     misshapen: list[tuple[int, str]] = []
 
     def set_aside(row: Any) -> str:
-        if len(misshapen) >= MISSHAPEN_LIMIT:
-            raise UsageError(
-                f"more than {MISSHAPEN_LIMIT:,} lines together do not have {layout.columns} columns",
-                where=file,
-                remedy="check source.format and source.delimiter",
-            )
         misshapen.append((row.number, row.text))
-        return "skip"
+        return "skip" if len(misshapen) <= MISSHAPEN_LIMIT else "error"
 
     names = [str(column) for column in range(layout.columns)]
     count = _LineCounter(layout)
@@ -137,6 +131,12 @@ def records(stream: BinaryIO, piece: Piece, file: str, layout: Layout, block_byt
             if batches or misshapen:
                 yield count.numbered(batches, misshapen, last=True)
         except pa.ArrowInvalid as error:
+            if len(misshapen) > MISSHAPEN_LIMIT:
+                raise UsageError(
+                    f"more than {MISSHAPEN_LIMIT:,} lines together do not have {layout.columns} columns",
+                    where=file,
+                    remedy="check source.format and source.delimiter",
+                ) from None
             if "straddl" not in str(error):
                 raise
             raise UsageError(

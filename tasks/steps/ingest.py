@@ -55,6 +55,11 @@ def params(config: ReleaseConfig) -> Params:
     return Params(source=config.source, k=config.privacy.k, l=config.privacy.l)
 
 
+def external(config: ReleaseConfig, snapshot: datetime.date) -> dict[str, str]:
+    """What the result depends on beyond the settings: the state of the source's files."""
+    return formats.state(config.source, snapshot)
+
+
 def run(job: "Job") -> dict[str, Any]:
     """Read, sort, check and write all ratings; returns the counts."""
     scratch = job.out / "parts"

@@ -1,0 +1,138 @@
+"""The synthetic source: sizes, shape, people who stay, and independence of the blocks."""
+
+import datetime
+
+import numpy as np
+import pytest
+
+from tasks import formats
+from tasks.config import Source
+from tasks.formats import synthetic
+
+FIRST = datetime.date(2026, 1, 1)
+
+
+def load(snapshot=FIRST, block_bytes=2**25, **settings):
+    source = Source(format="synthetic", synthetic=settings).model_copy(update={"block_bytes": block_bytes})
+    blocks = list(formats.read_all(source, snapshot))
+    users = np.concatenate([np.array(b.users.to_pylist()) for b in blocks])
+    items = np.concatenate([np.array(b.items.to_pylist()) for b in blocks])
+    ratings = np.concatenate([b.ratings for b in blocks])
+    times = np.concatenate([b.timestamps for b in blocks])
+    return users, items, ratings, times
+
+
+def as_dict(columns):
+    users, items, ratings, times = columns
+    return dict(zip(zip(users, items, strict=True), zip(ratings, times, strict=True), strict=True))
+
+
+@pytest.fixture(scope="module")
+def world():
+    return load(users=3000, items=600, ratings_per_user=40.0)
+
+
+def test_sizes(world):
+    users, items, ratings, _ = world
+    assert len(set(users)) == 3000
+    assert len(set(items)) <= 600
+    assert len(ratings) / 3000 == pytest.approx(40, rel=0.1)
+    assert len(as_dict(world)) == len(ratings)  # nobody rates an item twice
+
+
+def test_histogram_is_that_of_table_2(world):
+    shares = np.bincount(world[2].astype(int), minlength=6)[1:] / len(world[2])
+    assert shares == pytest.approx([0.046, 0.100, 0.288, 0.336, 0.230], abs=0.03)
+
+
+def test_popularity_and_activity_are_skewed(world):
+    by_item = np.sort(np.unique(world[1], return_counts=True)[1])[::-1]
+    by_user = np.unique(world[0], return_counts=True)[1]
+    assert by_item[:60].sum() > 0.3 * len(world[2])  # a tenth of the items
+    assert by_item[0] > 5 * np.median(by_item)
+    assert by_user.max() > 5 * np.median(by_user)
+
+
+def test_timestamps_lie_in_the_months_before(world):
+    begin = datetime.datetime(2023, 1, 1, tzinfo=datetime.UTC).timestamp()  # 24 months before the decade
+    end = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC).timestamp()
+    assert begin <= world[3].min() < begin + 90 * 86400
+    assert end - 86400 < world[3].max() < end
+
+
+def test_ratings_can_be_predicted(world):
+    """Users' and items' means explain what they explain in MovieLens, and tastes explain something beyond."""
+    users, items, ratings, _ = world
+    user, item = (np.unique(column, return_inverse=True)[1] for column in (users, items))
+    held_out = np.random.default_rng(0).random(len(ratings)) < 0.1
+    fitted = ~held_out
+    mean = ratings[fitted].mean()
+    item_bias = _shrunk_means(item[fitted], ratings[fitted] - mean, item.max() + 1)
+    rest = ratings - mean - item_bias[item]
+    user_bias = _shrunk_means(user[fitted], rest[fitted], user.max() + 1)
+    errors = [ratings - mean, rest, rest - user_bias[user]]
+    total, by_item, by_both = (float(np.sqrt(np.mean(e[held_out] ** 2))) for e in errors)
+    assert 1.05 < total < 1.15
+    assert by_item < total - 0.05
+    assert by_both < by_item - 0.05
+
+
+def test_the_same_again_whatever_the_blocks():
+    settings = {"users": 200, "items": 50, "ratings_per_user": 10.0, "seed": 3}
+    whole = load(**settings)
+    for block_bytes in (1, 1000, 5000):
+        parts = load(block_bytes=block_bytes, **settings)
+        assert all(np.array_equal(a, b) for a, b in zip(whole, parts, strict=True))
+    other = load(**{**settings, "seed": 4})
+    assert as_dict(other) != as_dict(whole)
+
+
+def test_people_stay_with_their_ratings_and_go_on_rating():
+    settings = {"users": 2000, "items": 300, "churn": 0.05}
+    before, after = as_dict(load(FIRST, **settings)), as_dict(load(datetime.date(2026, 2, 1), **settings))
+    people, people_after = {user for user, _ in before}, {user for user, _ in after}
+    stayed = people & people_after
+    assert len(people) == len(people_after) == 2000
+    assert 1 - len(stayed) / 2000 == pytest.approx(0.05, abs=0.015)
+    kept = {key: value for key, value in before.items() if key[0] in stayed}
+    assert all(after[key] == value for key, value in kept.items())
+    assert sum(user in stayed for user, _ in after) > len(kept) * 1.005
+
+
+def test_without_churn_everybody_stays():
+    settings = {"users": 100, "items": 50, "churn": 0.0}
+    later = load(datetime.date(2026, 6, 1), **settings)
+    assert set(load(FIRST, **settings)[0]) == set(later[0])
+
+
+def test_any_date_has_people():
+    for year in (1971, 1999, 2024, 2025, 2044):
+        users, _, ratings, times = load(datetime.date(year, 7, 15), users=50, items=30)
+        assert len(set(users)) == 50
+        assert times.max() < datetime.datetime(year, 7, 15, tzinfo=datetime.UTC).timestamp()
+        assert len(ratings) > 500
+
+
+def test_half_stars_and_other_scales():
+    assert set(load(half_stars=True)[2]) == set(np.arange(1, 5.5, 0.5))
+    source = Source(format="synthetic", scale=(0.5, 5.0), synthetic={"half_stars": True})
+    ratings = np.concatenate([b.ratings for b in formats.read_all(source, FIRST)])
+    assert set(ratings) == set(np.arange(0.5, 5.5, 0.5))
+
+
+def test_gender_goes_with_taste():
+    source = Source(format="synthetic", synthetic={"users": 3000, "items": 300, "ratings_per_user": 40.0})
+    table = synthetic.attributes(source, FIRST)
+    gender = dict(zip(table["user"].to_pylist(), table["gender"].to_pylist(), strict=True))
+    users, items, _, _ = load(users=3000, items=300, ratings_per_user=40.0)
+    assert set(gender) == set(users)
+    woman = np.array([gender[user] == "F" for user in users])
+    assert 0.25 < np.mean([g == "F" for g in gender.values()]) < 0.45
+    item = np.unique(items, return_inverse=True)[1]
+    share = np.bincount(item, woman) / np.bincount(item)
+    chance = np.sqrt(woman.mean() * (1 - woman.mean()) / np.bincount(item))
+    assert (np.abs(share - woman.mean()) > 3 * chance).mean() > 0.2  # by chance it would be 0.003
+
+
+def _shrunk_means(groups, values, size):
+    return np.bincount(groups, values, minlength=size) / (np.bincount(groups, minlength=size) + 5)
