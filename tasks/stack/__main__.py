@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("command", choices=["demo", "ui", "clean"])
     parser.add_argument("--port", type=int, default=UI_PORT, help="of the user interface (ui only)")
     chosen = parser.parse_args(arguments)
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
         if chosen.command == "demo":

@@ -1,0 +1,124 @@
+"""Components start in sessions of their own and never outlive the stack, however stubborn they are."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from tasks.stack.processes import Component, StackError, stop, undisturbed, wait_until
+
+# A parent and a child in another session, both deaf to TERM: worse than anything in the stack.
+STUBBORN = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def component(tmp_path):
+    made = []
+
+    def make(program: str) -> Component:
+        made.append(
+            Component(
+                "test", [sys.executable, "-c", program], tmp_path / "test.log", dict(os.environ), tmp_path
+            )
+        )
+        made[-1].start()
+        return made[-1]
+
+    yield make
+    stop(made, grace=0)
+
+
+def said(component: Component, text: str) -> None:
+    wait_until(lambda: text in component.log.read_text(), text, [component], timeout=20)
+
+
+def test_what_ignores_the_polite_signal_is_killed_with_its_children(component, tmp_path, left_behind):
+    deaf = component(STUBBORN)
+    wait_until(lambda: deaf.log.read_text().count("ready") == 2, "both", [deaf], timeout=20)
+    assert len(left_behind(tmp_path)) == 2
+    stop([deaf], grace=0.5)
+    assert left_behind(tmp_path) == []
+
+
+def test_a_polite_component_is_not_kept_waiting(component, left_behind, tmp_path):
+    polite = component("import time; print('up', flush=True); time.sleep(600)")
+    said(polite, "up")
+    begun = time.monotonic()
+    stop([polite], grace=60)
+    assert time.monotonic() - begun < 10
+    assert left_behind(tmp_path) == []
+
+
+def test_orphans_in_the_session_are_found(component, left_behind, tmp_path):
+    parent = component("import os, time; os.fork() or (print('up', flush=True), time.sleep(600))")
+    said(parent, "up")
+    assert parent.process.wait(20) == 0  # the child is an orphan now
+    stop([parent], grace=1)
+    assert left_behind(tmp_path) == []
+
+
+def test_a_death_is_told_with_the_log(component):
+    short = component("print('no room left'); raise SystemExit(7)")
+    with pytest.raises(StackError) as told:
+        wait_until(lambda: False, "nothing", [short], timeout=20)
+    assert "test ended with exit code 7" in str(told.value)
+    assert "no room left" in str(told.value)
+    assert str(short.log) in str(told.value)
+
+
+def test_waiting_has_an_end(component):
+    idle = component("import time; time.sleep(600)")
+    with pytest.raises(StackError, match="the moon was not ready after 1 s"):
+        wait_until(lambda: False, "the moon", [idle], timeout=1)
+
+
+def test_logs_are_the_owners_alone(component):
+    idle = component("import os; os.open('made', os.O_CREAT | os.O_WRONLY, 0o666); print('made', flush=True)")
+    idle.process.wait(20)
+    assert idle.log.stat().st_mode & 0o777 == 0o600
+    assert (idle.directory / "made").stat().st_mode & 0o777 == 0o600
+
+
+SUPERVISOR = """
+import sys, time, os
+from pathlib import Path
+from tasks.stack.processes import Component
+here = Path(sys.argv[1])
+sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+Component("sleep", sleep, here / "log", dict(os.environ), here).start()
+print("started", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent has died")
+def test_killing_the_supervisor_ends_its_components(tmp_path, left_behind):
+    supervisor = subprocess.Popen(
+        [sys.executable, "-c", SUPERVISOR, tmp_path], stdout=subprocess.PIPE, text=True
+    )
+    assert supervisor.stdout.readline() == "started\n"
+    assert len(left_behind(tmp_path)) == 2
+    supervisor.kill()
+    supervisor.wait()
+    supervisor.stdout.close()
+    assert left_behind(tmp_path, patience=10) == []
+
+
+def test_stopping_is_not_interrupted_by_a_second_signal():
+    before = signal.getsignal(signal.SIGTERM)
+    with undisturbed():
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert psutil.Process().is_running()
+    assert signal.getsignal(signal.SIGTERM) == before
