@@ -30,7 +30,7 @@ USER_SD, ITEM_SD, TASTE_SD, NOISE_SD = 0.42, 0.40, 0.45, 0.80
 CHOICE = 1.2  # how strongly taste steers what is watched at all
 ACTIVITY_SD = 0.9
 POPULARITY_EXPONENT, POPULARITY_SD = 1.0, 0.9  # a tenth of the items gets about 40 % of the ratings
-GENDER_SLOPE, GENDER_OFFSET = 1.5, -0.9  # about a third are F, and the first taste tells
+GENDER_SLOPE, GENDER_OFFSET = 2.5, -1.3  # about a third are F, and the first taste tells
 
 _FIRST_DECADE_MONTH = 2025 * 12
 _DECADE_MONTHS = 120
@@ -102,7 +102,7 @@ def _people(slots: np.ndarray, source: Source, snapshot: date) -> _People:
     world = source.synthetic
     now = snapshot.year * 12 + snapshot.month - 1
     decade = now - (now - _FIRST_DECADE_MONTH) % _DECADE_MONTHS
-    slot_key = _mix(slots.astype(np.uint64) + np.uint64(world.seed) * np.uint64(0x9E3779B97F4A7C15))
+    slot_key = _mix(slots.astype(np.uint64) ^ _mix(np.array([world.seed + 1])))
     month = np.full(len(slots), decade)
     for candidate in range(decade + 1, now + 1):
         month[_uniform(slot_key, "leaves", candidate) < world.churn] = candidate
@@ -122,7 +122,8 @@ class _World:
         rank = rng.permutation(world.items) + 1 + 0.02 * world.items
         luck = np.exp(POPULARITY_SD * rng.standard_normal(world.items))
         self._popularity = luck * rank**-POPULARITY_EXPONENT
-        traits = rng.standard_normal((world.items, world.tastes)) / np.sqrt(world.tastes)
+        share = 1 / np.arange(1, world.tastes + 1)  # few tastes tell most, as in real ratings
+        traits = rng.standard_normal((world.items, world.tastes)) * np.sqrt(share / share.sum())
         self._traits = traits.astype(np.float32)
         fame = np.log(self._popularity / self._popularity.mean())
         self._bias = ITEM_SD * (0.9 * rng.standard_normal(world.items) + 0.2 * fame)  # what is known is liked
