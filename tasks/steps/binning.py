@@ -1,4 +1,8 @@
-"""Binning: every user goes to the nearest centre (paper section 4.2, step 2.3; Algorithm 1, line 4)."""
+"""Binning: every user goes to the nearest centre (paper section 4.2, step 2.3; Algorithm 1, line 4).
+
+A bin of fewer than k could not be grouped at all, and one that makes only a few groups is grouped badly: what its
+size leaves over must go somewhere. So small bins are merged into their nearest neighbours.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -13,24 +17,25 @@ from tasks.ratings import Ratings
 from tasks.steps.centers import padded_rows
 
 CELLS_PER_BLOCK = 8_000_000  # dense cells held by a worker: 32 MB
+GROUPS_PER_BIN = 16  # a bin should make at least so many groups; see docs/decisions
 
 
 class Params(Settings):
-    """How distances are measured, and the size below which a bin cannot stand alone."""
+    """How distances are measured, and the size below which a bin does not stand alone."""
 
     metric: str
     max_diff: float
-    k: int
+    least_users: int
 
 
 def params(config: ReleaseConfig) -> Params:
     """Pick this step's settings."""
     low, high = config.source.scale
-    return Params(metric=config.clustering.metric, max_diff=high - low, k=config.privacy.k)
+    return Params(metric=config.clustering.metric, max_diff=high - low, least_users=GROUPS_PER_BIN * config.privacy.k)
 
 
 def run(job: Job) -> dict[str, Any]:
-    """Assign everybody block by block, then merge bins of fewer than k into their nearest neighbours."""
+    """Assign everybody block by block, then merge small bins into their nearest neighbours."""
     ratings = Ratings(job.inputs["ingest"])
     users, width = ratings.n_users, max(1, CELLS_PER_BLOCK // ratings.n_items)
     blocks = [(start, min(start + width, users)) for start in range(0, users, width)]
@@ -67,12 +72,12 @@ def _nearest_centers(
 
 
 def merge_small_bins(bins: np.ndarray, centers: np.ndarray, params: Params) -> np.ndarray:
-    """Bins of fewer than k users join the nearest bin, smallest first, until none is left below k."""
+    """Bins of too few users join the nearest bin, smallest first, until none is left (or one holds everybody)."""
     bins = bins.astype(np.int32)
     between: np.ndarray | None = None
     while True:
         sizes = np.bincount(bins, minlength=len(centers))
-        small = np.flatnonzero((sizes > 0) & (sizes < params.k))
+        small = np.flatnonzero((sizes > 0) & (sizes < params.least_users))
         if len(small) == 0 or (sizes > 0).sum() == 1:
             return bins
         if between is None:

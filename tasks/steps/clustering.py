@@ -8,6 +8,7 @@ import numpy as np
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
 from tasks.kernels.bounded_tmeans import bounded_tmeans
+from tasks.kernels.tighten import tighten
 from tasks.pipeline import Job
 from tasks.steps.centers import padded_rows
 
@@ -68,8 +69,9 @@ def _cluster_bin(
     count = len(users) // params.k
     if count <= 1:
         return np.zeros(len(users), np.int32)
+    points = padded_rows(ingest, padding, users)
     labels, _ = bounded_tmeans(
-        padded_rows(ingest, padding, users),
+        points,
         t=count,
         min_size=params.k,
         metric=params.metric,
@@ -77,4 +79,4 @@ def _cluster_bin(
         iterations=params.iterations,
         rng=rng,
     )
-    return labels
+    return tighten(points, labels, min_size=params.k)

@@ -204,5 +204,6 @@ def _facts(
 def histogram_edges(low: float, high: float) -> np.ndarray:
     """Bins around whole ratings where the scale is short, ten equal bins where it is long."""
     if high - low <= 10:
-        return np.concatenate([[low], np.arange(np.floor(low) + 0.5, high, 1.0)[(np.floor(low) + 0.5 <= low) :], [high]])
+        between = np.arange(np.ceil(low), np.floor(high)) + 0.5
+        return np.concatenate([[low], between, [high]])
     return np.linspace(low, high, 11)
