@@ -23,8 +23,7 @@ Outcome = tuple[dict[str, Any], int]  # what to print, and the exit code
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code (0 done, 2 usage or input, 3 refused, 1 anything else)."""
     options = _parser().parse_args(arguments)
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
-    logging.getLogger("murmur").setLevel(logging.INFO if options.verbose else logging.WARNING)
+    _log_to_stderr(options.verbose)
     try:
         result, code = options.command(options)
     except MurmurError as problem:
@@ -49,6 +48,14 @@ def main(arguments: list[str] | None = None) -> int:
 
         show(result)
     return code
+
+
+def _log_to_stderr(verbose: bool) -> None:
+    """Our own log lines where asked for; of the libraries only what went wrong."""
+    logging.basicConfig(level=logging.ERROR, format="%(message)s", stream=sys.stderr, force=True)
+    logging.getLogger("murmur").setLevel(logging.INFO if verbose else logging.WARNING)
+    for name in ("distributed", "great_expectations", "matplotlib"):
+        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 def _complain(message: str) -> None:

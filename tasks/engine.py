@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tasks.errors import UsageError
-from tasks.store import PRIVATE_UMASK
+from tasks.store import owner_only
 
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
@@ -20,6 +20,8 @@ ONE_THREAD = {
     "MKL_NUM_THREADS": "1",
     "NUMBA_NUM_THREADS": "1",
 }
+
+CONNECT_SECONDS = 20
 
 
 class Engine:
@@ -82,7 +84,7 @@ def engine(workers: int | None = None) -> Iterator[Engine]:
             from distributed import Client
 
             try:
-                client = Client(address, timeout="20s", set_as_default=False)
+                client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
             except OSError:
                 raise UsageError(
                     "no Dask scheduler answers there",
@@ -110,6 +112,8 @@ def single_threaded() -> Iterator[None]:
 @contextlib.contextmanager
 def _embedded(count: int) -> Iterator[Any]:
     import dask
+
+    dask.config.set({"logging.distributed": "error"})  # read once, when distributed is imported
     from distributed import Client, LocalCluster
 
     settings = {
@@ -120,7 +124,8 @@ def _embedded(count: int) -> Iterator[Any]:
         "distributed.worker.memory.terminate": False,
         "distributed.comm.timeouts.connect": "60s",
     }
-    with dask.config.set(settings):
+    # Workers inherit our umask, also those that replace a dead one while a step runs.
+    with dask.config.set(settings), owner_only():
         cluster = LocalCluster(
             n_workers=count,
             threads_per_worker=1,
@@ -130,7 +135,6 @@ def _embedded(count: int) -> Iterator[Any]:
             silence_logs=logging.ERROR,
         )
         with cluster, Client(cluster, set_as_default=False) as client:
-            client.run(os.umask, PRIVATE_UMASK)
             yield client
 
 
