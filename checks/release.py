@@ -22,7 +22,7 @@ ENCODINGS: dict[str, np.dtype] = {
     "uint16": np.dtype("<u2"),
     "float32": np.dtype("<f4"),
 }
-BLOCK_CELLS = 4_000_000
+BLOCK_CELLS = 2_000_000
 CACHE_BYTES = 96 * 2**20
 
 _SCHEMAS = {

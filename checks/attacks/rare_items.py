@@ -1,0 +1,65 @@
+"""Rare items (SCIENCE P0, leak iii): does an item's column tell what its one or two raters thought of it?
+
+A model that was fitted to an item with a single rater repeats that rating in every group's prediction. The attacker
+takes each such item's published values, less the level of the groups that publish it, and compares: across these
+items, do the columns go up and down with what the raters thought of it, compared with their other ratings? (Whether
+a group rates high or low as a whole is what a release is meant to tell.)
+"""
+
+import numpy as np
+
+from checks.case import Case
+from checks.registry import check
+from checks.result import Finding
+from checks.stats import correlation
+
+FEWEST = 2
+
+
+@check("rare-items", threshold=0.5)
+def run(case: Case, threshold: float) -> Finding:
+    """Correlation between the columns of rare items and their raters' opinion of them (upper bound)."""
+    fewest = max(FEWEST, case.release.min_contributors)
+    raters = case.truth.raters
+    items = np.flatnonzero((raters >= 1) & (raters < fewest))
+    column, there = _columns(case)
+    opinion, known = _opinions(case)
+    items = items[there[items] & known[items]]
+    said = f"{len(items):,} published items have fewer than {fewest} raters in the source"
+    if len(items) == 0:
+        return Finding(True, 0.0, 0, f"{said}: nothing to attack.")
+    if np.ptp(column[items]) <= case.release.step / 2:
+        return Finding(True, 0.0, len(items), f"{said}; their columns are all alike, so they tell nothing.")
+    r, low, high = correlation(column[items], opinion[items])
+    most = max(-low, high)  # a column that tells the opposite tells as much
+    return Finding(
+        most <= threshold,
+        r,
+        len(items),
+        f"{said}; what their columns show correlates with their raters' opinion by {r:+.2f} (at most ±{most:.2f}).",
+        ci_low=low,
+        ci_high=high,
+    )
+
+
+def _columns(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    """Per item: mean over the groups publishing it of (value − the group's own mean); and whether any does."""
+    total, count = np.zeros(case.release.n_items), np.zeros(case.release.n_items)
+    for block in case.release.blocks():
+        rows, values = block.row_numbers(), block.values.astype(np.float64)
+        level = np.bincount(rows, weights=values, minlength=block.rows) / np.maximum(np.diff(block.indptr), 1)
+        columns = block.columns
+        total += np.bincount(columns, weights=values - level[rows], minlength=block.n_items)
+        count += np.bincount(columns, minlength=block.n_items)
+    return total / np.maximum(count, 1), count > 0
+
+
+def _opinions(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    """Per item: mean over its raters of (rating − the mean of their other ratings); and whether anybody is known."""
+    ratings, users = case.truth.ratings, case.rating_rows
+    others = np.diff(ratings.indptr)[users] - 1
+    sums = np.bincount(users, weights=ratings.data, minlength=case.truth.users)[users] - ratings.data
+    opinion = ratings.data - np.where(others > 0, sums / np.maximum(others, 1), ratings.data.mean())
+    count = np.bincount(ratings.indices, minlength=case.release.n_items)
+    total = np.bincount(ratings.indices, weights=opinion, minlength=case.release.n_items)
+    return total / np.maximum(count, 1), count > 0

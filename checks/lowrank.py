@@ -1,0 +1,98 @@
+"""A robust low-rank fit of a release: what its values look like where nobody's own rating shows.
+
+Subspace iteration over blocks of groups. After a few rounds, cells far from the fit are taken as unknown and filled
+from the fit, so that single true ratings neither bend the fit nor hide in it. Cells that are not published are
+filled the same way. Nothing but the factors is held for the whole release.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+Table = tuple[int, np.ndarray]  # first group of a block, and its ratings with NaN where there are none
+Tables = Callable[[], Iterable[Table]]
+
+ROUNDS = 14
+TRUSTING_ROUNDS = 3
+OVERSAMPLE = 4
+CUT = 3.0 * 1.4826  # three standard deviations, from the median of the absolute errors
+SAMPLE_STRIDE = 29
+
+
+@dataclass(frozen=True)
+class Fit:
+    """value ≈ mean[item] + scores[group] · basis[item]."""
+
+    mean: np.ndarray
+    scores: np.ndarray
+    basis: np.ndarray
+
+    def rows(self, start: int, count: int) -> np.ndarray:
+        """The fitted values of consecutive groups, all items."""
+        fitted = self.scores[start : start + count] @ self.basis.T
+        fitted += self.mean
+        return fitted
+
+    def cells(self, groups: np.ndarray, items: np.ndarray) -> np.ndarray:
+        """The fitted values of some cells."""
+        products = np.einsum("ij,ij->i", self.scores[groups], self.basis[items])
+        return self.mean[items] + products
+
+
+def item_means(tables: Tables, shape: tuple[int, int]) -> Fit:
+    """The plainest fit: every item's mean over the groups that have it (the overall mean where none has)."""
+    total, count = np.zeros(shape[1]), np.zeros(shape[1])
+    for _, table in tables():
+        there = ~np.isnan(table)
+        total += np.where(there, table, 0).sum(axis=0, dtype=np.float64)
+        count += there.sum(axis=0)
+    overall = total.sum() / max(1.0, count.sum())
+    mean = np.where(count > 0, total / np.maximum(count, 1), overall).astype(np.float32)
+    return Fit(mean, np.zeros((shape[0], 0), np.float32), np.zeros((shape[1], 0), np.float32))
+
+
+def robust_fit(tables: Tables, shape: tuple[int, int], rank: int, step: float) -> Fit:
+    """Fit `rank` directions beside the item means; `step` is the rounding, below which no error means anything."""
+    fit = item_means(tables, shape)
+    if rank == 0:
+        return fit
+    width = min(rank + OVERSAMPLE, *shape)
+    random = np.random.default_rng(rank)  # only a starting subspace; the result does not depend on it
+    basis = np.linalg.qr(random.standard_normal((shape[1], width)))[0].astype(np.float32)
+    cut = np.inf
+    for turn in range(ROUNDS):
+        fit, basis, typical = _round(tables, shape, fit, basis, rank, cut)
+        if turn >= TRUSTING_ROUNDS:
+            cut = max(CUT * typical, 0.6 * step)
+    return fit
+
+
+def _round(
+    tables: Tables, shape: tuple[int, int], fit: Fit, basis: np.ndarray, rank: int, cut: float
+) -> tuple[Fit, np.ndarray, float]:
+    """One pass over the release: fill, project, and turn the subspace towards the filled matrix."""
+    scores = np.zeros((shape[0], basis.shape[1]), dtype=np.float32)
+    turned = np.zeros((shape[1], basis.shape[1]))
+    sums = np.zeros(shape[1])
+    errors = []
+    for start, table in tables():
+        fitted = fit.rows(start, len(table))
+        error = table - fitted
+        errors.append(np.abs(error.ravel()[::SAMPLE_STRIDE]))
+        with np.errstate(invalid="ignore"):
+            known = np.abs(error) <= cut  # False for NaN
+        filled = np.where(known, table, fitted)
+        filled -= fit.mean
+        sums += filled.sum(axis=0, dtype=np.float64)
+        projected = filled @ basis
+        scores[start : start + len(table)] = projected
+        turned += filled.T @ projected
+    values, vectors = np.linalg.eigh((scores.T @ scores).astype(np.float64))
+    strongest = vectors[:, np.argsort(values)[::-1][:rank]].astype(np.float32)
+    moved = (sums / shape[0]).astype(np.float32)
+    # The mean moves by what the fit does not already explain of it.
+    moved -= (scores.mean(axis=0) @ strongest) @ (basis @ strongest).T
+    better = Fit(fit.mean + moved, scores @ strongest, basis @ strongest)
+    sample = np.concatenate(errors)
+    return better, np.linalg.qr(turned)[0].astype(np.float32), float(np.nanmedian(sample))
