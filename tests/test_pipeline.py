@@ -1,0 +1,213 @@
+"""A release end to end, without Airflow: published, refused, immutable, the same bytes however it is made."""
+
+import json
+import stat
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from tasks import pipeline
+from tasks.errors import Refused
+from tasks.store import Store, read_json
+from tests.conftest import SNAPSHOT
+
+KEY = b"k" * 32
+
+
+@pytest.fixture(scope="module")
+def secret(tmp_path_factory):
+    path = tmp_path_factory.mktemp("secret") / "key"
+    path.write_bytes(KEY)
+    path.chmod(0o600)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _one_secret(secret, monkeypatch):
+    monkeypatch.setenv("MURMUR_SECRET_FILE", str(secret))
+
+
+def published_bytes(directory: Path) -> dict[str, bytes]:
+    """Everything public, without what may differ between two makings of the same release."""
+    found = {file.name: file.read_bytes() for file in directory.iterdir()}
+    manifest = json.loads(found.pop("manifest.json"))
+    for key in ("created_at", "code_version"):
+        manifest.pop(key)
+    return {**found, "manifest.json": json.dumps(manifest, sort_keys=True).encode()}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, secret):
+    """One published release of each method: (method) → (config, store)."""
+    from tasks.config import parse
+
+    known: dict = {}
+
+    def make(method: str):
+        if method not in known:
+            config = parse(
+                {
+                    "release": {"name": "films"},
+                    "source": {"format": "synthetic", "synthetic": {"users": 400, "items": 90, "ratings_per_user": 30.0}},
+                    "privacy": {"method": method, "k": 5},
+                }
+            )
+            store = Store(tmp_path_factory.mktemp(method))
+            pipeline.run(config, SNAPSHOT, store)
+            known[method] = config, store
+        return known[method]
+
+    return make
+
+
+METHODS = ("predictive-padded", "predictive-simple", "predictive-boosted")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_release_keeps_its_promises(made, method):
+    config, store = made(method)
+    published, private = store.published("films", SNAPSHOT), store.private("films", SNAPSHOT)
+    manifest = read_json(published / "manifest.json")
+    assert sorted(f.name for f in published.iterdir()) == sorted(
+        ["manifest.json", "groups.parquet", "members.parquet", "items.parquet", "checks.json", "report.html", "README.md"]
+    )
+    assert manifest["series"] == "unchecked"
+    assert all(check["passed"] or check["severity"] == "advisory" for check in manifest["checks"])
+    members = pq.read_table(published / "members.parquet").to_pandas()
+    groups = pq.read_table(published / "groups.parquet").to_pandas()
+    assert members["group"].value_counts().min() >= 5
+    assert members["user"].is_monotonic_increasing
+    assert len(members) == manifest["counts"]["users"] == len(pq.read_table(private / "membership.parquet"))
+    items = groups["items"].dropna()
+    if method == "predictive-padded":
+        assert len(items) == 0
+        assert {len(r) for r in groups["ratings"]} == {manifest["counts"]["items"]}
+    else:
+        held = np.bincount(np.concatenate(items.to_list()), minlength=manifest["counts"]["items"])
+        assert held.min() >= 2
+        assert all(np.all(np.diff(i) > 0) for i in items)
+
+
+def test_a_boosted_release_lies_between_simple_and_padded(made):
+    cells = {
+        method: read_json(made(method)[1].published("films", SNAPSHOT) / "manifest.json")["counts"]["ratings"]
+        for method in METHODS
+    }
+    assert cells["predictive-simple"] < cells["predictive-boosted"] < cells["predictive-padded"]
+
+
+def test_no_source_id_is_anywhere_but_in_private(made):
+    _, store = made("predictive-padded")
+    ids = pq.read_table(store.private("films", SNAPSHOT) / "membership.parquet").column("user").to_pylist()
+    assert len(ids) == 400 or len(ids) > 300
+    for file in store.published("films", SNAPSHOT).iterdir():
+        content = file.read_bytes()
+        tables = pq.read_table(file).to_pydict() if file.suffix == ".parquet" else {}
+        values = {str(v) for name, column in tables.items() if name == "user" for v in column}
+        assert not values & set(ids)
+        if file.suffix in (".json", ".html", ".md"):
+            assert not any(f'"{i}"' in content.decode() for i in ids)
+
+
+def test_private_files_are_the_owners_alone_and_public_ones_everybodys(made):
+    _, store = made("predictive-padded")
+    for path in (store.root / "private").rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+    for path in store.published("films", SNAPSHOT).iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+@pytest.mark.parametrize("method", ["predictive-padded", "predictive-simple"])
+def test_two_workers_make_the_same_bytes(made, method, tmp_path, monkeypatch):
+    config, store = made(method)
+    for workers in ("1", "2"):
+        monkeypatch.setenv("MURMUR_WORKERS", workers)
+        again = Store(tmp_path / workers)
+        pipeline.run(config, SNAPSHOT, again)
+        assert published_bytes(again.published("films", SNAPSHOT)) == published_bytes(store.published("films", SNAPSHOT))
+
+
+def test_publishing_the_same_again_changes_nothing(made):
+    config, store = made("predictive-padded")
+    published = store.published("films", SNAPSHOT)
+    before = {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in published.iterdir()}
+    pipeline.run(config, SNAPSHOT, store)
+    assert {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in published.iterdir()} == before
+
+
+def test_publishing_other_bytes_for_a_published_snapshot_is_refused(made, config):
+    first, store = made("predictive-simple")
+    published, private = store.published("films", SNAPSHOT), store.private("films", SNAPSHOT)
+    before = published_bytes(published), (private / "membership.parquet").read_bytes()
+    other = first.model_copy(update={"clustering": first.clustering.model_copy(update={"seed": 7})})
+    with pytest.raises(Refused, match="published already"):
+        pipeline.run(other, SNAPSHOT, store)
+    assert (published_bytes(published), (private / "membership.parquet").read_bytes()) == before
+
+
+def test_a_crash_while_publishing_leaves_no_release_and_can_be_repeated(made, tmp_path, monkeypatch):
+    from tasks.steps import publish
+
+    config, _ = made("predictive-padded")
+    store = Store(tmp_path)
+    real = publish.write_json
+
+    def full(path, value):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(publish, "write_json", full)
+    with pytest.raises(OSError, match="No space"):
+        pipeline.run(config, SNAPSHOT, store)
+    assert not store.published("films", SNAPSHOT).exists()
+    monkeypatch.setattr(publish, "write_json", real)
+    pipeline.run(config, SNAPSHOT, store)
+    assert (store.published("films", SNAPSHOT) / "manifest.json").exists()
+    assert [p.name for p in store.published("films", SNAPSHOT).parent.iterdir()] == [SNAPSHOT.isoformat()]
+
+
+def test_a_candidate_changed_after_the_gate_is_not_published(made, tmp_path):
+    config, _ = made("predictive-padded")
+    store = Store(tmp_path)
+    with pipeline.engine() as here:
+        run = pipeline.open_run(config, SNAPSHOT, store, here, lambda *_: None)
+        candidate = Path(pipeline.execute("validate", run)["path"]) / "candidate"
+        content = bytearray((candidate / "groups.parquet").read_bytes())
+        content[len(content) // 2] ^= 1
+        (candidate / "groups.parquet").write_bytes(content)
+        with pytest.raises(Refused, match="not what the gate examined"):
+            pipeline.execute("publish", run)
+    assert not store.published("films", SNAPSHOT).exists()
+
+
+def test_observed_ratings_in_the_means_are_refused(made, tmp_path):
+    config, _ = made("predictive-padded")
+    kept = config.model_copy(
+        update={
+            "padding": config.padding.model_copy(update={"keep_observed": True}),
+            "privacy": config.privacy.model_copy(update={"min_contributors": 1}),
+        }
+    )
+    store = Store(tmp_path)
+    with pytest.raises(Refused, match="recovery"):
+        pipeline.run(kept, SNAPSHOT, store)
+    assert not store.published("films", SNAPSHOT).exists()
+    verdict = read_json(store.private("films", SNAPSHOT) / "verdict.json")
+    assert not verdict["passed"]
+
+
+def test_sets_that_cannot_be_mended_are_refused_with_numbers(made, tmp_path):
+    config, _ = made("predictive-simple")
+    harder = config.model_copy(update={"privacy": config.privacy.model_copy(update={"b": 2, "l": 30, "max_growth": 0.01})})
+    with pytest.raises(Refused, match=r"\(2,30\)-diversity cannot be reached.*sets of 2 items"):
+        pipeline.run(harder, SNAPSHOT, Store(tmp_path))
+
+
+def test_pairs_are_topped_up_where_it_is_cheap(made, tmp_path):
+    config, _ = made("predictive-simple")
+    pairs = config.model_copy(update={"privacy": config.privacy.model_copy(update={"b": 2, "l": 2, "max_growth": 2.0})})
+    store = Store(tmp_path)
+    pipeline.run(pairs, SNAPSHOT, store)
+    checks = read_json(store.published("films", SNAPSHOT) / "checks.json")
+    assert next(check for check in checks if check["name"] == "diversity")["passed"]
