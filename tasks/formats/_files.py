@@ -54,6 +54,8 @@ def find(source: Source, snapshot: date, names: Sequence[str] = (), *, several: 
     path = expand_path(source, snapshot)
     with understood(path):
         filesystem, place = _filesystem(path)
+        if isinstance(filesystem, LocalFileSystem):
+            path = place  # absolute: a worker may have another working directory
         filesystem.invalidate_cache()  # a worker outlives many snapshots
         if filesystem.isdir(place):
             listing = {
@@ -172,7 +174,7 @@ def understood(path: str) -> Iterator[None]:
         raise UsageError(
             "the compressed file is damaged or cut short", where=path, remedy="fetch or copy it again"
         ) from None
-    except pa.ArrowInvalid:  # Arrow's own words may quote the row
+    except pa.ArrowException:  # Arrow's own words may quote the row
         raise UsageError(
             "the file cannot be read in this format", where=path, remedy="check source.format and the file"
         ) from None

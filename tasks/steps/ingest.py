@@ -36,7 +36,7 @@ from tasks.store import remove
 if TYPE_CHECKING:
     from tasks.pipeline import Job
 
-RANGE_RATINGS = 4_000_000  # ratings sorted at once: about 300 MB in a worker
+RANGE_RATINGS = 2_000_000  # ratings sorted at once: some 200 MB in a worker
 GRAINS = 4096  # ranges are put together from so many equal parts of the ids
 OFFENDERS_SHOWN = 10
 PASSES = 4
@@ -250,18 +250,22 @@ def _merge_users(
     """A range of users from all runs: sorted, one rating per (user, item). Returns the duplicates dropped."""
     number, (start, stop) = numbered
     table = _gather(runs, "user", start, stop)
-    user, item = _numpy(table, "user"), _numpy(table, "item")
-    time = [_numpy(table, "time")] if "time" in table.column_names else []
-    order = np.lexsort([*time, item, user])  # stable: equal timestamps stay in the file's order
-    user, item = user[order], item[order]
-    last = np.append((user[1:] != user[:-1]) | (item[1:] != item[:-1]), True)
-    order, user, item = order[last], user[last], item[last]
-    columns = {c: _numpy(table, c)[order] for c in table.column_names if c not in ("user", "item")}
-    _write(scratch / f"user-{number:06}.arrow", {"user": user, "item": item, **columns})
-    by_item = np.argsort(item, kind="stable")
-    run = {"item": item[by_item], "user": user[by_item], "value": columns["value"][by_item]}
-    _write(scratch / f"item-run-{number:06}.arrow", run)
-    return len(last) - len(order), _grains(item, items)
+    cell = _numpy(table, "user").astype(np.int64) * items + _numpy(table, "item")
+    order = np.argsort(cell, kind="stable")
+    again = np.concatenate([[False], cell[order[1:]] == cell[order[:-1]]])
+    if again.any() and "time" in table.column_names:
+        shared = again | np.append(again[1:], False)
+        rows = order[shared]
+        order[shared] = rows[np.lexsort((_numpy(table, "time")[rows], cell[rows]))]  # stable, too
+    order = order[~np.append(again[1:], False)]
+    columns = {name: _numpy(table, name)[order] for name in table.column_names}
+    _write(scratch / f"user-{number:06}.arrow", columns)
+    by_item = np.argsort(columns["item"], kind="stable")
+    _write(
+        scratch / f"item-run-{number:06}.arrow",
+        {name: columns[name][by_item] for name in ("item", "user", "value")},
+    )
+    return int(again.sum()), _grains(columns["item"], items)
 
 
 def _merge_items(numbered: tuple[int, tuple[int, int]], runs: list[Path], scratch: Path) -> None:

@@ -51,6 +51,15 @@ def test_the_snapshot_is_filled_in(tmp_path, reading):
     assert reading("csv", tmp_path / "{snapshot}" / "r-{snapshot}.csv", scale=SCALE).rows == ROWS
 
 
+def test_pieces_do_not_depend_on_the_working_directory(tmp_path, monkeypatch):
+    (tmp_path / "ratings.csv").write_bytes(CSV)
+    monkeypatch.chdir(tmp_path)
+    source = Source(format="csv", path="ratings.csv", scale=SCALE)
+    pieces = formats.pieces(source, SNAPSHOT)
+    monkeypatch.chdir("/")
+    assert [b.users.to_pylist() for p in pieces for b in formats.read(p, source, SNAPSHOT)] == [["a", "b"]]
+
+
 def test_missing_file(tmp_path, reading):
     with pytest.raises(UsageError, match="no such file") as caught:
         reading("csv", tmp_path / "absent.csv", scale=SCALE)

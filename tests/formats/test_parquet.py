@@ -85,6 +85,11 @@ def test_ids_must_be_text_or_whole_numbers(written, reading):
         reading("parquet", written({**COLUMNS, "user": [1.0, 2.0, 3.0]}), scale=SCALE)
 
 
+def test_a_rating_that_is_no_number_at_all(written, reading):
+    with pytest.raises(UsageError, match="cannot be read in this format"):
+        reading("parquet", written({**COLUMNS, "rating": [[1.0], [2.0], [3.0]]}), scale=SCALE)
+
+
 def test_missing_column(written, reading):
     with pytest.raises(UsageError, match="no column called 'rating'"):
         reading("parquet", written({"user": ["a"], "item": ["x"]}), scale=SCALE)

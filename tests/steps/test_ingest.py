@@ -267,6 +267,11 @@ def test_workers_and_blocks_change_no_byte(job, run, monkeypatch):
         broken = job(_many(3000, {2900: "broken"}), workers=workers, block_bytes=5000, max_bad_rows=0.0)
         with pytest.raises(UsageError, match="line 2900: the line does not have 3 columns"):
             run(broken)
+        foreign = job(lines, workers=workers, block_bytes=5000, encoding="ascii")
+        Path(foreign.params.source.path).write_text(lines + "zoë,item-1,1\n", encoding="latin-1")
+        with pytest.raises(UsageError, match="the text is not ascii") as caught:
+            run(foreign)
+        assert caught.value.where.endswith("line 3001")
     assert _same(alone.out, together.out)
     assert _same(alone_csv.out, together_csv.out)
 
