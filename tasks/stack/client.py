@@ -83,7 +83,10 @@ class AirflowClient:
     def backfill(
         self, dag_id: str, first: datetime.date, last: datetime.date, *, reprocess: str = "none"
     ) -> int:
-        """Run the scheduled snapshots from `first` to `last`, oldest first, one at a time; return the id."""
+        """Run the scheduled snapshots from `first` to `last`, oldest first, one at a time; return the id.
+
+        The DAG is unpaused, or Airflow would create the runs and leave them waiting.
+        """
         body = {
             "dag_id": dag_id,
             "from_date": f"{first}T00:00:00Z",
@@ -91,7 +94,9 @@ class AirflowClient:
             "reprocess_behavior": reprocess,
             "max_active_runs": 1,
         }
-        return self.api("POST", "/backfills", body)["id"]
+        backfill = self.api("POST", "/backfills", body)
+        self.unpause(dag_id)
+        return backfill["id"]
 
     def wait_backfill(self, backfill_id: int, timeout: float) -> None:
         """Wait until a backfill has run out of runs."""

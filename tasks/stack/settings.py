@@ -16,8 +16,10 @@ REPOSITORY = Path(__file__).parents[2]
 PRELOAD = (
     "airflow.executors.local_executor",
     "airflow.sdk.execution_time.task_runner",
+    "airflow.dag_processing.dagbag",
+    "airflow.providers.standard.operators.hitl",
     "distributed",
-    "checks.expectations",
+    "great_expectations",
     "tasks.stack.preload",
 )
 

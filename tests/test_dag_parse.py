@@ -1,0 +1,174 @@
+"""The DAG file, parsed in a process of its own as Airflow does it: boxes, docs, and what it loads."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tasks.config import load
+from tasks.methods import graph
+
+ROOT = Path(__file__).parents[1]
+HEAVY = [
+    "dask",
+    "distributed",
+    "great_expectations",
+    "numba",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "scipy",
+    "sklearn",
+]
+
+# Airflow's own DagBag in a fresh interpreter; what it found goes to stdout as the last line.
+PARSE = """
+import json, sys
+from airflow.dag_processing.dagbag import DagBag
+bag = DagBag(sys.argv[1])
+print(json.dumps({
+    "errors": {path.rpartition("/")[2]: text for path, text in bag.import_errors.items()},
+    "modules": sorted(m for m in sys.modules if "." not in m),
+    "dags": {
+        dag.dag_id: {
+            "tasks": {t.task_id: sorted(t.upstream_task_ids) for t in dag.tasks},
+            "docs": {t.task_id: t.doc_md for t in dag.tasks},
+            "retries": {t.task_id: t.retries for t in dag.tasks},
+            "outlets": {t.task_id: [a.name for a in t.outlets] for t in dag.tasks if t.outlets},
+            "doc": dag.doc_md, "catchup": dag.catchup, "active": dag.max_active_runs,
+            "tags": sorted(dag.tags),
+            "schedule": dag.timetable.expression if hasattr(dag.timetable, "expression") else None,
+            "start": dag.start_date.isoformat(), "params": {k: p.schema for k, p in dag.params.items()},
+        } for dag in bag.dags.values()
+    },
+}))
+"""
+
+GOOD = "[release]\nname = '{name}'\n{more}\n[source]\nformat = 'synthetic'\n"
+
+
+def airflow_environment(home: Path) -> dict[str, str]:
+    settings = {"AIRFLOW_HOME": str(home), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+    return {**os.environ, **settings}
+
+
+@pytest.fixture(scope="module")
+def dags(tmp_path_factory):
+    """Good files, a broken one of each kind, and the project's own demo, parsed once."""
+    root = tmp_path_factory.mktemp("parse")
+    folder = root / "dags"
+    shutil.copytree(ROOT / "dags", folder, ignore=shutil.ignore_patterns("__pycache__"))
+    releases = folder / "releases"
+    (releases / "signed.toml").write_text(GOOD.format(name="signed", more="approval = true"))
+    (releases / "twice.toml").write_text(GOOD.format(name="signed", more=""))
+    (releases / "typo.toml").write_text(
+        "[release]\nname = 'typo'\n[source]\nformat = 'synthetic'\n[privacy]\nkk = 5\n"
+    )
+    (releases / "garbage.toml").write_text("[release\n")
+    command = [sys.executable, "-c", PARSE, folder]
+    result = subprocess.run(
+        command, env=airflow_environment(root), capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def test_parsing_loads_nothing_heavy(dags):
+    assert "airflow" in dags["modules"]
+    assert [module for module in HEAVY if module in dags["modules"]] == []
+
+
+def test_one_dag_per_usable_file(dags):
+    expected = {f"release_{load(path).release.name}" for path in (ROOT / "dags" / "releases").glob("*.toml")}
+    assert "release_demo" in expected
+    assert set(dags["dags"]) == expected | {"release_signed"}
+
+
+def test_boxes_and_arrows_are_the_methods_graph(dags):
+    steps = graph(load(ROOT / "dags" / "releases" / "demo.toml"))
+    assert dags["dags"]["release_demo"]["tasks"] == {step: sorted(needed) for step, needed in steps.items()}
+    assert next(iter(steps)) == "ingest"
+    assert next(reversed(steps)) == "publish"
+
+
+def test_approval_stands_between_the_gate_and_publication(dags):
+    tasks = dags["dags"]["release_signed"]["tasks"]
+    assert tasks["approve"] == ["validate"]
+    assert "approve" in tasks["publish"]
+    assert "approve" not in dags["dags"]["release_demo"]["tasks"]
+
+
+def test_schedule_and_start_follow_the_file(dags):
+    demo = dags["dags"]["release_demo"]
+    assert demo["schedule"] == "0 3 1 * *"
+    assert demo["start"] == "2026-01-01T00:00:00+00:00"
+    assert demo["catchup"] is False
+    assert demo["active"] == 1
+    assert demo["tags"] == ["predictive-padded", "release"]
+
+
+def test_every_step_is_explained(dags):
+    demo = dags["dags"]["release_demo"]
+    for step, doc in demo["docs"].items():
+        assert doc.lower().startswith(step), step
+        assert f"| `{step}` |" in demo["doc"]
+    assert "murmur://demo" in demo["doc"]
+
+
+def test_publication_alone_announces_the_asset(dags):
+    assert dags["dags"]["release_demo"]["outlets"] == {"publish": ["murmur://demo"]}
+
+
+def test_the_promises_cannot_be_changed_when_triggering(dags):
+    params = dags["dags"]["release_demo"]["params"]
+    assert params["k"]["const"] == 5
+    assert params["l"]["const"] == 2
+
+
+def test_broken_files_are_shown_by_name_and_key_and_harm_no_other(dags):
+    assert list(dags["errors"]) == ["release_errors.py"]
+    told = dags["errors"]["release_errors.py"]
+    assert "privacy.kk: unknown key" in told
+    assert "typo.toml" in told
+    assert "not valid TOML" in told
+    assert "garbage.toml" in told
+    assert "'signed' is taken by signed.toml" in told
+    assert "twice.toml" in told
+
+
+RUN = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import release
+from airflow.sdk.exceptions import AirflowFailException
+from tasks.config import load
+config = load(sys.argv[1] + "/releases/demo.toml")
+import datetime
+day = datetime.date(2026, 1, 1)
+for attempt in (lambda: release.run("ingest", config, day), lambda: release.snapshot_of(None)):
+    try:
+        attempt()
+    except AirflowFailException as error:
+        print(error)
+east = datetime.timezone(datetime.timedelta(hours=5))
+print(release.snapshot_of(datetime.datetime(2026, 3, 1, 2, tzinfo=east)))
+"""
+
+
+def test_what_no_retry_can_mend_fails_at_once(tmp_path):
+    environment = {
+        **airflow_environment(tmp_path),
+        "MURMUR_WORKERS": "2",
+        "MURMUR_STORE": str(tmp_path / "store"),
+    }
+    command = [sys.executable, "-c", RUN, ROOT / "dags"]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "none can be embedded in an Airflow task" in result.stdout
+    assert "this run has no logical date" in result.stdout
+    assert result.stdout.endswith("2026-02-28\n")  # the date in UTC, wherever the run was asked for
+    assert not (tmp_path / "store").exists()
