@@ -2,9 +2,11 @@
 
 A release of predictions is low rank; one true rating inside a group's mean is not. The attacker fits the release
 with a robust low-rank model (and with plain item means) and looks at what is left over: *links*, the cells with the
-largest residual × group size, should hold a real rating no more often than other cells of the same items; *ratings*
-of cells with a single contributor, recovered as fit + h · (value − fit), should be right no more often than what the
-rest of the release tells about them. Both gains are shares of the room above their baseline.
+largest residual × group size, should hold a real rating no more often than the popularity of their items and the
+activity of their groups explain; *ratings* of cells with a single contributor, recovered as fit + h · (value − fit),
+should be right no more often than what the rest of the release tells about them. Both gains are shares of the room
+above their baseline. (That a group rates much or little shows in its profile and is not judged here: it is true of
+at least k people together. Without it in the baseline, a few busy groups would pass for recovered ratings.)
 
 The positive control is the same attack on this very release with the observed ratings put back into the means, as
 the paper's algorithm 1 has it; where groups are so large that rounding hides even that, with them put in verbatim.
@@ -16,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from checks.case import Case, cell_keys
+from checks.chance import Chance
 from checks.lowrank import Fit, Table, Tables, robust_fit
 from checks.registry import check
 from checks.result import Finding
@@ -39,20 +42,27 @@ class Gain:
     risk: Risk
 
     def __str__(self) -> str:
-        return f"{self.words} {self.risk.rate:.3f} against {self.risk.baseline:.3f}, gain {self.risk.gain:+.3f}"
+        return (
+            f"{self.words} {self.risk.rate:.3f} against {self.risk.baseline:.3f}, gain {self.risk.gain:+.3f}"
+        )
 
 
 @check("recovery", threshold=0.5, controlled=True)
 def run(case: Case, threshold: float) -> Finding:
     """Largest gain over the baselines, links and ratings, over all fits (upper bound)."""
-    gains = attack(case, _as_published(case))
+    chance = Chance.fitted(case)
+    gains = attack(case, _as_published(case), chance)
     if not gains:
-        return Finding(False, None, 0, "the release has too few cells to be attacked, so nothing is shown about it.")
+        return Finding(
+            False, None, 0, "the release has too few cells to be attacked, so nothing is shown about it."
+        )
     worst = max(gains, key=lambda gain: gain.risk.gain_interval[1])
     low, high = worst.risk.gain_interval
-    alive, control = _control(case, threshold)
-    best = {kind: max((g for g in gains if g.words.startswith(kind)), key=lambda g: g.risk.gain, default=None)
-            for kind in ("links", "rare links", "ratings")}
+    alive, control = _control(case, chance, threshold)
+    best = {
+        kind: max((g for g in gains if g.words.startswith(kind)), key=lambda g: g.risk.gain, default=None)
+        for kind in ("links", "rare links", "ratings")
+    }
     said = "; ".join(str(gain) for gain in best.values() if gain)
     if best["links"] is None:
         said += "; nearly every published item has a real rater in its group, which link-existence judges"
@@ -67,7 +77,7 @@ def run(case: Case, threshold: float) -> Finding:
     )
 
 
-def attack(case: Case, tables: Tables, ranks: tuple[int, ...] = RANKS) -> list[Gain]:
+def attack(case: Case, tables: Tables, chance: Chance, ranks: tuple[int, ...] = RANKS) -> list[Gain]:
     """All gains of the attack on a release given as tables."""
     shape = (case.release.n_groups, case.release.n_items)
     sole = _SoleRatings.of(case, tables)
@@ -76,7 +86,7 @@ def attack(case: Case, tables: Tables, ranks: tuple[int, ...] = RANKS) -> list[G
     for rank in sorted({min(rank, most) for rank in ranks}):
         fit = robust_fit(tables, shape, rank, case.release.step)
         name = f"by rank {rank}" if rank else "by item means"
-        gains += _links(case, tables, fit, name) + sole.gains(fit, name)
+        gains += _links(case, tables, fit, name, chance) + sole.gains(fit, name)
     return gains
 
 
@@ -87,20 +97,19 @@ def _as_published(case: Case) -> Tables:
 # Links
 
 
-def _links(case: Case, tables: Tables, fit: Fit, name: str) -> list[Gain]:
-    """Precision of the cells with the largest residuals, against other cells of the same items."""
-    base = _real_share(case)
-    rare = base <= RARE_SHARE
-    room = base < 1
+def _links(case: Case, tables: Tables, fit: Fit, name: str, chance: Chance) -> list[Gain]:
+    """Precision of the cells with the largest residuals, against what item and group explain."""
     gains = []
     for words, wanted, among in (
-        ("links", room, int(case.release.cells)),
-        ("rare links", rare & room, int(_published_groups(case)[rare].sum())),
+        ("links", chance.share < 1, int(case.release.cells)),
+        ("rare links", chance.share <= RARE_SHARE, int(chance.published[chance.share <= RARE_SHARE].sum())),
     ):
-        sizes = [int(min(max(share * among, least), most, LARGEST_SHARE * among)) for share, least, most in HEADS]
+        sizes = [
+            int(min(max(share * among, least), most, LARGEST_SHARE * among)) for share, least, most in HEADS
+        ]
         flags = _largest(case, tables, fit, wanted, max(sizes))
         for keys in (flags[:size] for size in sizes):
-            expected = float(base[keys % case.release.n_items].sum())
+            expected = float(chance.of(keys).sum())
             if len(keys) - expected >= LEAST_ROOM:
                 risk = Risk(int(_is_real(case, keys).sum()), len(keys), expected / len(keys))
                 gains.append(Gain(f"{words} ({name}, {len(keys):,} flags)", risk))
@@ -129,20 +138,6 @@ def _largest(case: Case, tables: Tables, fit: Fit, wanted: np.ndarray, size: int
         order = np.lexsort((keys, -scores))[:size]
         keys, scores = keys[order], scores[order]
     return keys
-
-
-def _real_share(case: Case) -> np.ndarray:
-    """Per item: share of the groups publishing it in which somebody really rated it."""
-    there = ~np.isnan(case.published)
-    real = np.bincount(case.contributors.indices[there], minlength=case.release.n_items)
-    return real / np.maximum(_published_groups(case), 1)
-
-
-def _published_groups(case: Case) -> np.ndarray:
-    counts = np.zeros(case.release.n_items, dtype=np.int64)
-    for block in case.release.blocks():
-        counts += block.rows if block.items is None else np.bincount(block.items, minlength=block.n_items)
-    return counts
 
 
 def _is_real(case: Case, keys: np.ndarray) -> np.ndarray:
@@ -177,7 +172,9 @@ class _SoleRatings:
         shape = (case.release.n_groups, case.release.n_items)
         rates = [sole._right(guess) for guess in _guesses(case, cells)]
         for rank in BASELINE_RANKS:
-            fit = robust_fit(_hidden(tables, groups, items), shape, min(rank, min(shape) // 2), case.release.step)
+            fit = robust_fit(
+                _hidden(tables, groups, items), shape, min(rank, min(shape) // 2), case.release.step
+            )
             rates.append(sole._right(fit.cells(groups, items)))
         return replace(sole, baseline=max(rates) / len(cells))
 
@@ -188,7 +185,11 @@ class _SoleRatings:
         fitted = fit.cells(self.groups, self.items)
         rest = self.values - fitted
         hits = max(self._right(fitted + h * rest) for h in (1, 2, self.case.members[self.groups]))
-        return [Gain(f"ratings ({name}, {len(self.truth):,} sole ones)", Risk(hits, len(self.truth), self.baseline))]
+        return [
+            Gain(
+                f"ratings ({name}, {len(self.truth):,} sole ones)", Risk(hits, len(self.truth), self.baseline)
+            )
+        ]
 
     def _right(self, guess: np.ndarray) -> int:
         inside = np.clip(guess, self.case.release.low, self.case.release.high)
@@ -224,10 +225,14 @@ def _guesses(case: Case, cells: np.ndarray) -> list[np.ndarray]:
     """What everybody else's ratings, and the contributor's other ratings, tell about each of these cells."""
     ratings = case.truth.ratings
     who = np.empty(case.contributors.nnz, dtype=np.int64)
-    who[case.cell_of_rating] = case.rating_rows[case.listed_ratings]  # one contributor: no doubt about whose it is
+    who[case.cell_of_rating] = case.rating_rows[
+        case.listed_ratings
+    ]  # one contributor: no doubt about whose it is
     users, items, truth = who[cells], case.contributors.indices[cells], case.rating_sums.data[cells]
     overall = float(ratings.data.mean())
-    item = _mean_without(ratings.indices, ratings.data - overall, items, truth - overall, case.release.n_items)
+    item = _mean_without(
+        ratings.indices, ratings.data - overall, items, truth - overall, case.release.n_items
+    )
     user = _mean_without(case.rating_rows, ratings.data - overall, users, truth - overall, case.truth.users)
     return [overall + item, overall + item + user]
 
@@ -244,13 +249,13 @@ def _mean_without(
 # Control
 
 
-def _control(case: Case, threshold: float) -> tuple[bool, str]:
+def _control(case: Case, chance: Chance, threshold: float) -> tuple[bool, str]:
     """Is the attack able to find real ratings in data like these?"""
-    gains = attack(case, _planted(case, verbatim=False), (CONTROL_RANK,))
+    gains = attack(case, _planted(case, verbatim=False), chance, (CONTROL_RANK,))
     best = max(gains, key=lambda gain: gain.risk.gain_interval[0], default=None)
     if best and best.risk.gain_interval[0] > threshold:
         return True, f"with observed ratings kept in the means it succeeds: {best}"
-    gains = attack(case, _planted(case, verbatim=True), (0,))
+    gains = attack(case, _planted(case, verbatim=True), chance, (0,))
     plain = max(gains, key=lambda gain: gain.risk.gain_interval[0], default=None)
     hidden = f"observed ratings kept in the means cannot be told here ({best or 'no cells'})"
     if plain and plain.risk.gain_interval[0] > threshold:

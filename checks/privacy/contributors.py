@@ -27,7 +27,10 @@ def run(case: Case, threshold: float) -> Finding:
     cells = np.flatnonzero((counts.data < fewest) & ~np.isnan(case.published))
     if not len(cells):
         return Finding(
-            True, 0.0, 0, f"no published cell has real contributors, but fewer than {fewest}: nothing to give away."
+            True,
+            0.0,
+            0,
+            f"no published cell has real contributors, but fewer than {fewest}: nothing to give away.",
         )
     number = counts.data[cells].astype(np.int64)
     verbatim = _agrees(case, case.published[cells], case.rating_sums.data[cells] / number)
@@ -37,7 +40,8 @@ def run(case: Case, threshold: float) -> Finding:
     sole = number == 1
     share = float(verbatim[sole].sum() / max(1, case.truth.ratings.nnz))
     return Finding(
-        high <= threshold or low <= 0,  # a handful of cells within chance is no leak, however wide the interval
+        high <= threshold
+        or low <= 0,  # a handful of cells within chance is no leak, however wide the interval
         risk.gain,
         len(cells),
         f"{len(cells):,} cells have fewer than {fewest} real contributors; {risk.rate:.1%} of them agree to the digit with "

@@ -1,0 +1,73 @@
+"""How often a published cell holds a real rating anyway: by the item's popularity and the group's activity."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from checks.case import Case
+
+ROUNDS = 30
+
+
+@dataclass(frozen=True)
+class Chance:
+    """Chance that a published cell holds a real rating, 1 − exp(−activity · popularity), fitted to both margins."""
+
+    activity: np.ndarray
+    popularity: np.ndarray
+    published: np.ndarray  # groups per item
+    share: np.ndarray  # of these, groups in which somebody really rated the item
+
+    def of(self, keys: np.ndarray) -> np.ndarray:
+        """The chance of some cells, given as group · items + item."""
+        groups, items = np.divmod(keys, len(self.popularity))
+        return -np.expm1(-self.activity[groups] * self.popularity[items])
+
+    @classmethod
+    def fitted(cls, case: Case) -> "Chance":
+        """Newton steps on groups and items in turn until rows and columns add up to the real ratings."""
+        counts, there = case.contributors, ~np.isnan(case.published)
+        groups = np.repeat(np.arange(case.release.n_groups), np.diff(counts.indptr))[there]
+        by_group = np.bincount(groups, minlength=case.release.n_groups)
+        by_item = np.bincount(counts.indices[there], minlength=case.release.n_items)
+        published = np.zeros(case.release.n_items, dtype=np.int64)
+        for block in case.release.blocks():
+            published += (
+                block.rows if block.items is None else np.bincount(block.items, minlength=block.n_items)
+            )
+        share = by_item / np.maximum(published, 1)
+        activity, popularity = np.ones(len(by_group)), -np.log1p(-np.minimum(share, 1 - 1e-6))
+        for turn in range(ROUNDS):
+            rows, columns = _margins(case, activity, popularity)
+            if turn % 2:
+                popularity = _newton(popularity, by_item, *columns)
+            else:
+                activity = _newton(activity, by_group, *rows)
+        return cls(activity, popularity, published, share)
+
+
+def _margins(
+    case: Case, activity: np.ndarray, popularity: np.ndarray
+) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """Expected real cells per group and per item, each with its slope."""
+    rows, row_slopes = np.zeros(len(activity)), np.zeros(len(activity))
+    columns, column_slopes = np.zeros(len(popularity)), np.zeros(len(popularity))
+    for block in case.release.blocks():
+        own = activity[block.rows_slice]
+        absent = np.exp(-np.outer(own, popularity).astype(np.float32))
+        if block.items is None:
+            there = np.broadcast_to(np.float32(1), absent.shape)
+        else:
+            there = block.pattern().toarray()
+            absent *= there
+        rows[block.rows_slice] = (there - absent).sum(axis=1, dtype=np.float64)
+        row_slopes[block.rows_slice] = absent @ popularity
+        columns += (there - absent).sum(axis=0, dtype=np.float64)
+        column_slopes += own @ absent
+    return (rows, row_slopes), (columns, column_slopes)
+
+
+def _newton(now: np.ndarray, wanted: np.ndarray, expected: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """One step, at most to the half or the double: far from the root the slope promises too much."""
+    step = (wanted - expected) / np.maximum(slope, 1e-9)
+    return np.maximum(now + np.clip(step, -now / 2, now), 1e-9)
