@@ -1,7 +1,7 @@
 """The candidate: a release in the published form, still private, waiting for the gate.
 
-    candidate/   groups.parquet members.parquet items.parquet manifest.json     what the public would get
-    private/     membership.parquet utility/                                    what only the owner may see
+candidate/   groups.parquet members.parquet items.parquet manifest.json     what the public would get
+private/     membership.parquet utility/                                    what only the owner may see
 """
 
 import shutil
@@ -37,7 +37,9 @@ def build(job: Job, groups: Path, labels: np.ndarray, utility: Path) -> Candidat
     candidate.private.mkdir()
     ratings = Ratings(job.inputs["ingest"])
     link(groups, candidate.public / "groups.parquet")
-    pq.write_table(pa.table({"item": pa.array(ratings.item_ids(), pa.string())}), candidate.public / "items.parquet")
+    pq.write_table(
+        pa.table({"item": pa.array(ratings.item_ids(), pa.string())}), candidate.public / "items.parquet"
+    )
     _write_members(job, ratings.user_ids(), labels, candidate)
     shutil.copytree(utility, candidate.private / "utility", ignore=shutil.ignore_patterns("step.json", ".*"))
     write_json(candidate.public / "manifest.json", _manifest(job, candidate, len(labels), ratings.n_items))
@@ -51,7 +53,9 @@ def _write_members(job: Job, ids: list[str], labels: np.ndarray, candidate: Cand
     pseudonym = pa.array(names, pa.string()).take(pa.array(order))
     group = pa.array(labels[order], pa.int32())
     pq.write_table(pa.table({"user": pseudonym, "group": group}), candidate.public / "members.parquet")
-    owner = pa.table({"user": pa.array(ids, pa.string()).take(pa.array(order)), "pseudonym": pseudonym, "group": group})
+    owner = pa.table(
+        {"user": pa.array(ids, pa.string()).take(pa.array(order)), "pseudonym": pseudonym, "group": group}
+    )
     pq.write_table(owner, candidate.private / "membership.parquet")
 
 
@@ -78,6 +82,7 @@ def _manifest(job: Job, candidate: Candidate, users: int, items: int) -> dict[st
         "series": "unchecked",
         "withheld": {"users": 0, "items": 0, "why": ""},
         "files": {
-            name: digest(candidate.public / name) for name in ("groups.parquet", "items.parquet", "members.parquet")
+            name: digest(candidate.public / name)
+            for name in ("groups.parquet", "items.parquet", "members.parquet")
         },
     }

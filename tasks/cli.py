@@ -63,10 +63,14 @@ def _complain(message: str) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="murmur", description="Publish rating data without anybody being recognised.")
+    parser = argparse.ArgumentParser(
+        prog="murmur", description="Publish rating data without anybody being recognised."
+    )
     commands = parser.add_subparsers(required=True, metavar="command")
 
-    def add(name: str, function: Callable[[argparse.Namespace], Outcome], text: str) -> argparse.ArgumentParser:
+    def add(
+        name: str, function: Callable[[argparse.Namespace], Outcome], text: str
+    ) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=text)
         command.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
         command.add_argument("--verbose", action="store_true", help="log every step to stderr")
@@ -88,7 +92,9 @@ def _parser() -> argparse.ArgumentParser:
     audit.add_argument("published")
     audit.add_argument("--private", required=True, help="the release's private directory")
     _add_source(audit)
-    reproduce = add("reproduce", command_reproduce, "a paper's tables: the paper's figure and ours, side by side")
+    reproduce = add(
+        "reproduce", command_reproduce, "a paper's tables: the paper's figure and ours, side by side"
+    )
     reproduce.add_argument("paper", choices=["P0"])
     reproduce.add_argument("--data", required=True, help="directory of one data set, such as …/ml-100k")
     reproduce.add_argument("--plots", default=None, help="directory to write the figures to, as SVG")
@@ -98,8 +104,12 @@ def _parser() -> argparse.ArgumentParser:
 def _add_source(command: argparse.ArgumentParser) -> None:
     command.add_argument("--source", default=None, help="path of the ratings the release was made from")
     command.add_argument("--format", default=None, choices=[*SCALES, "csv", "parquet"])
-    command.add_argument("--config", default=None, help="take [source] and [gate] from this release file instead")
-    command.add_argument("--columns", default=None, help="csv, parquet: user,item,rating[,timestamp] column names")
+    command.add_argument(
+        "--config", default=None, help="take [source] and [gate] from this release file instead"
+    )
+    command.add_argument(
+        "--columns", default=None, help="csv, parquet: user,item,rating[,timestamp] column names"
+    )
     command.add_argument("--delimiter", default=",")
     command.add_argument("--encoding", default="utf-8")
 
@@ -114,7 +124,9 @@ def command_init(options: argparse.Namespace) -> Outcome:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise UsageError("this file exists already", where=str(path), remedy="choose another name or edit it") from None
+        raise UsageError(
+            "this file exists already", where=str(path), remedy="choose another name or edit it"
+        ) from None
     return {"status": "written", "config": str(path), "next": f"edit it, then run: murmur check {path}"}, 0
 
 
@@ -190,16 +202,22 @@ def _source(options: argparse.Namespace, published: Path) -> tuple[Source, dict[
         config: ReleaseConfig = load(options.config)
         return config.source, config.gate
     if not options.format:
-        raise UsageError("say where the ratings are", where="--source, --format", remedy="or give --config FILE")
+        raise UsageError(
+            "say where the ratings are", where="--source, --format", remedy="or give --config FILE"
+        )
     table: dict[str, Any] = {"format": options.format, "path": options.source}
     if options.format in ("csv", "parquet"):
         from tasks.store import read_json
 
         manifest = published / "manifest.json"
-        table["scale"] = read_json(manifest).get("rating_scale", [1.0, 5.0]) if manifest.exists() else [1.0, 5.0]
+        table["scale"] = (
+            read_json(manifest).get("rating_scale", [1.0, 5.0]) if manifest.exists() else [1.0, 5.0]
+        )
         table |= {"delimiter": options.delimiter, "encoding": options.encoding}
         if options.columns:
-            table["columns"] = dict(zip(("user", "item", "rating", "timestamp"), options.columns.split(","), strict=False))
+            table["columns"] = dict(
+                zip(("user", "item", "rating", "timestamp"), options.columns.split(","), strict=False)
+            )
     return parse({"release": {"name": "audit"}, "source": table}, "murmur audit").source, {}
 
 

@@ -62,7 +62,13 @@ def _checks(checks: list[dict[str, Any]]) -> None:
         table.add_column(column)
     for check in checks:
         advisory = check["severity"] == "advisory"
-        verdict = "[green]passed[/green]" if check["passed"] else "[yellow]advisory[/yellow]" if advisory else "[red]FAILED[/red]"
+        verdict = (
+            "[green]passed[/green]"
+            if check["passed"]
+            else "[yellow]advisory[/yellow]"
+            if advisory
+            else "[red]FAILED[/red]"
+        )
         interval = "" if check["ci_low"] is None else f"{_text(check['ci_low'])} – {_text(check['ci_high'])}"
         table.add_row(
             escape(check["name"]),

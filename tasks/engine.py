@@ -57,7 +57,9 @@ class Engine:
                 progress(done, len(blocks))
         return results
 
-    def _run(self, function: Callable[..., Any], blocks: list[Any], common: dict) -> Iterator[tuple[int, Any]]:
+    def _run(
+        self, function: Callable[..., Any], blocks: list[Any], common: dict
+    ) -> Iterator[tuple[int, Any]]:
         if self._client is None:
             for position, block in enumerate(blocks):
                 yield position, function(block, **common)

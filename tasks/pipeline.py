@@ -22,7 +22,17 @@ from tasks import methods
 from tasks.config import ReleaseConfig
 from tasks.engine import Engine, engine
 from tasks.keys import OwnerKey
-from tasks.store import Store, digest, digest_of, files_below, owner_only, read_json, remove, restrict, write_json
+from tasks.store import (
+    Store,
+    digest,
+    digest_of,
+    files_below,
+    owner_only,
+    read_json,
+    remove,
+    restrict,
+    write_json,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -126,7 +136,10 @@ def run(
     progress: Progress | None = None,
     seconds: dict[str, float] | None = None,
 ) -> dict[str, Any]:
-    """All steps in order, as `murmur run` does; `seconds` collects CPU time by step. Raises Refused when the gate does."""
+    """All steps in order, as `murmur run` does; `seconds` collects CPU time by step.
+
+    Raises Refused when the gate does.
+    """
     with engine() as workers:
         release = open_run(config, snapshot, store, workers, progress or log_progress)
         if seconds is not None:
@@ -156,6 +169,7 @@ def _execute(name: str, release: Run) -> dict[str, Any]:
             "purpose": release.purpose,
             "params": params.model_dump(mode="json"),
             "inputs": {needed: reference["digest"] for needed, reference in inputs.items()},
+            "external": _external(module, release),
             "release": release.config.release.name,
             "snapshot": release.snapshot.isoformat(),
             "seed": release.config.clustering.seed,
@@ -181,6 +195,11 @@ def _execute(name: str, release: Run) -> dict[str, Any]:
     return reference
 
 
+def _external(module: Any, release: Run) -> Any:
+    """What a step reads from outside the store (the source), in a form that changes when that does."""
+    return module.external(release.config, release.snapshot) if hasattr(module, "external") else None
+
+
 def _finished(out: Path, key: str) -> dict[str, Any] | None:
     """The reference to a finished step: paths, digests and counts, never data."""
     closing = out / "step.json"
@@ -189,7 +208,12 @@ def _finished(out: Path, key: str) -> dict[str, Any] | None:
     step = read_json(closing)
     if step["key"] != key or not all((out / file).exists() for file in step["files"]):
         return None
-    return {"step": step["step"], "path": str(out), "digest": digest_of(step["files"]), "counts": step["counts"]}
+    return {
+        "step": step["step"],
+        "path": str(out),
+        "digest": digest_of(step["files"]),
+        "counts": step["counts"],
+    }
 
 
 @contextlib.contextmanager

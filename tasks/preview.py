@@ -27,7 +27,8 @@ def preview(config: ReleaseConfig, snapshot: datetime.date) -> dict[str, Any]:
     if accepted == 0:
         reasons = sorted({reason for block in blocks for reason in block.rejected})
         raise UsageError(
-            f"none of the first {read_rows:,} rows can be used" + (f": {'; '.join(reasons[:3])}" if reasons else ""),
+            f"none of the first {read_rows:,} rows can be used"
+            + (f": {'; '.join(reasons[:3])}" if reasons else ""),
             where="source",
             remedy="check source.format, source.columns, source.delimiter and source.scale",
         )

@@ -34,7 +34,9 @@ def write_sparse(path: Path, first_group: int, sizes: np.ndarray, codes: sp.csr_
 
 def join(parts: Sequence[Path], path: Path) -> None:
     """Append the parts' row groups to one file, then remove the parts."""
-    with pq.ParquetWriter(path, SCHEMA, compression="zstd", write_statistics=False, use_dictionary=False) as writer:
+    with pq.ParquetWriter(
+        path, SCHEMA, compression="zstd", write_statistics=False, use_dictionary=False
+    ) as writer:
         for part in parts:
             writer.write_table(pq.read_table(part, schema=SCHEMA))
     for part in parts:
@@ -55,7 +57,10 @@ def read_sizes(path: Path) -> np.ndarray:
 def read_lengths(path: Path, code_type: np.dtype) -> np.ndarray:
     """Number of items each group holds, by group number."""
     ratings = pq.ParquetFile(path)
-    lengths = [pc.binary_length(b.column(0)).to_numpy() for b in ratings.iter_batches(columns=["ratings"], batch_size=4096)]
+    lengths = [
+        pc.binary_length(b.column(0)).to_numpy()
+        for b in ratings.iter_batches(columns=["ratings"], batch_size=4096)
+    ]
     return np.concatenate(lengths).astype(np.int64) // code_type.itemsize
 
 
@@ -66,7 +71,9 @@ def read_sparse(path: Path, n_items: int, code_type: np.dtype) -> sp.csr_array:
     codes = np.frombuffer(b"".join(table.column("ratings").to_pylist()), code_type)
     indptr = items.offsets.to_numpy().astype(np.int64)
     indices = items.values.to_numpy()[indptr[0] : indptr[-1]]
-    return sp.csr_array((codes.astype(np.int32) + 1, indices, indptr - indptr[0]), shape=(len(items), n_items))
+    return sp.csr_array(
+        (codes.astype(np.int32) + 1, indices, indptr - indptr[0]), shape=(len(items), n_items)
+    )
 
 
 def read_dense(path: Path, code_type: np.dtype) -> np.ndarray:
@@ -76,13 +83,20 @@ def read_dense(path: Path, code_type: np.dtype) -> np.ndarray:
 
 
 def _write(
-    path: Path, first_group: int, sizes: np.ndarray, items: np.ndarray | None, counts: np.ndarray, codes: np.ndarray
+    path: Path,
+    first_group: int,
+    sizes: np.ndarray,
+    items: np.ndarray | None,
+    counts: np.ndarray,
+    codes: np.ndarray,
 ) -> None:
     rows = len(sizes)
     offsets = np.concatenate([[0], np.cumsum(counts)])
     ends = (offsets * codes.dtype.itemsize).astype(np.int64)
     binary = pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), rows, [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(codes).tobytes())]
+        pa.large_binary(),
+        rows,
+        [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(codes).tobytes())],
     ).cast(pa.binary())
     if items is None:
         lists = pa.nulls(rows, SCHEMA.field("items").type)

@@ -51,7 +51,8 @@ class Side:
         indptr = np.concatenate([[0], np.cumsum(counts)])
         places = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], counts)
         return sp.csr_array(
-            (np.asarray(self.values[places]), np.asarray(self.indices[places]), indptr), shape=(len(rows), self.columns)
+            (np.asarray(self.values[places]), np.asarray(self.indices[places]), indptr),
+            shape=(len(rows), self.columns),
         )
 
     def blocks(self, entries: int = 500_000, rows: int = 50_000) -> list[tuple[int, int]]:
@@ -113,8 +114,10 @@ class Ratings:
         return pq.read_table(self.directory / "items.parquet").column("item").to_pylist()
 
     def _side(self, name: str, columns: int) -> Side:
-        arrays = [np.load(self.directory / name / f"{a}.npy", mmap_mode="r") for a in ("indptr", "indices", "values")]
-        return Side(*arrays, columns=columns)
+        def load(array: str) -> np.ndarray:
+            return np.load(self.directory / name / f"{array}.npy", mmap_mode="r")
+
+        return Side(load("indptr"), load("indices"), load("values"), columns)
 
 
 def write_ids(directory: Path, column: str, ids: pa.Array | list[str]) -> None:

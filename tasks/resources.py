@@ -42,6 +42,8 @@ def _proportional_bytes(pid: int) -> int:
     except (OSError, StopIteration):
         pass
     try:
-        return psutil.Process(pid).memory_info().rss  # systems without smaps: resident size is the best there is
+        return (
+            psutil.Process(pid).memory_info().rss
+        )  # systems without smaps: resident size is the best there is
     except psutil.Error:
         return 0

@@ -56,7 +56,10 @@ def config():
     def make(**tables: dict):
         base: dict = {
             "release": {"name": "small"},
-            "source": {"format": "synthetic", "synthetic": {"users": 300, "items": 80, "ratings_per_user": 25.0}},
+            "source": {
+                "format": "synthetic",
+                "synthetic": {"users": 300, "items": 80, "ratings_per_user": 25.0},
+            },
         }
         for name, table in tables.items():
             base[name] = {**base.get(name, {}), **table}

@@ -55,12 +55,24 @@ def test_heavy_libraries_have_their_places(path):
     if any(within(name, "great_expectations") for name in names):
         assert place == "checks/expectations.py"
     if any(within(name, "dask", "distributed") for name in names):
-        assert place == "tasks/engine.py" or place.startswith(("tasks/steps/", "tasks/formats/", "tasks/stack"))
+        assert place == "tasks/engine.py" or place.startswith(
+            ("tasks/steps/", "tasks/formats/", "tasks/stack")
+        )
 
 
 @pytest.mark.parametrize("path", modules("tasks/kernels"), ids=named)
 def test_kernels_only_compute(path):
-    forbidden = ("dask", "distributed", "logging", "os", "pathlib", "pyarrow", "random", "tasks.engine", "tasks.store")
+    forbidden = (
+        "dask",
+        "distributed",
+        "logging",
+        "os",
+        "pathlib",
+        "pyarrow",
+        "random",
+        "tasks.engine",
+        "tasks.store",
+    )
     assert {name for name in imports_of(path) if within(name, *forbidden)} == set()
 
 

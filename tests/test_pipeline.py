@@ -50,7 +50,10 @@ def made(tmp_path_factory, secret):
             config = parse(
                 {
                     "release": {"name": "films"},
-                    "source": {"format": "synthetic", "synthetic": {"users": 400, "items": 90, "ratings_per_user": 30.0}},
+                    "source": {
+                        "format": "synthetic",
+                        "synthetic": {"users": 400, "items": 90, "ratings_per_user": 30.0},
+                    },
                     "privacy": {"method": method, "k": 5},
                 }
             )
@@ -67,11 +70,19 @@ METHODS = ("predictive-padded", "predictive-simple", "predictive-boosted")
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_release_keeps_its_promises(made, method):
-    config, store = made(method)
+    _, store = made(method)
     published, private = store.published("films", SNAPSHOT), store.private("films", SNAPSHOT)
     manifest = read_json(published / "manifest.json")
     assert sorted(f.name for f in published.iterdir()) == sorted(
-        ["manifest.json", "groups.parquet", "members.parquet", "items.parquet", "checks.json", "report.html", "README.md"]
+        [
+            "manifest.json",
+            "groups.parquet",
+            "members.parquet",
+            "items.parquet",
+            "checks.json",
+            "report.html",
+            "README.md",
+        ]
     )
     assert manifest["series"] == "unchecked"
     assert all(check["passed"] or check["severity"] == "advisory" for check in manifest["checks"])
@@ -126,7 +137,9 @@ def test_two_workers_make_the_same_bytes(made, method, tmp_path, monkeypatch):
         monkeypatch.setenv("MURMUR_WORKERS", workers)
         again = Store(tmp_path / workers)
         pipeline.run(config, SNAPSHOT, again)
-        assert published_bytes(again.published("films", SNAPSHOT)) == published_bytes(store.published("films", SNAPSHOT))
+        assert published_bytes(again.published("films", SNAPSHOT)) == published_bytes(
+            store.published("films", SNAPSHOT)
+        )
 
 
 def test_publishing_the_same_again_changes_nothing(made):
@@ -199,14 +212,18 @@ def test_observed_ratings_in_the_means_are_refused(made, tmp_path):
 
 def test_sets_that_cannot_be_mended_are_refused_with_numbers(made, tmp_path):
     config, _ = made("predictive-simple")
-    harder = config.model_copy(update={"privacy": config.privacy.model_copy(update={"b": 2, "l": 30, "max_growth": 0.01})})
+    harder = config.model_copy(
+        update={"privacy": config.privacy.model_copy(update={"b": 2, "l": 30, "max_growth": 0.01})}
+    )
     with pytest.raises(Refused, match=r"\(2,30\)-diversity cannot be reached.*sets of 2 items"):
         pipeline.run(harder, SNAPSHOT, Store(tmp_path))
 
 
 def test_pairs_are_topped_up_where_it_is_cheap(made, tmp_path):
     config, _ = made("predictive-simple")
-    pairs = config.model_copy(update={"privacy": config.privacy.model_copy(update={"b": 2, "l": 2, "max_growth": 2.0})})
+    pairs = config.model_copy(
+        update={"privacy": config.privacy.model_copy(update={"b": 2, "l": 2, "max_growth": 2.0})}
+    )
     store = Store(tmp_path)
     pipeline.run(pairs, SNAPSHOT, store)
     checks = read_json(store.published("films", SNAPSHOT) / "checks.json")

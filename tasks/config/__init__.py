@@ -20,7 +20,19 @@ from tasks.config.series import Series
 from tasks.config.source import SCALES, Source
 from tasks.errors import UsageError
 
-__all__ = ["SCALES", "Clustering", "Padding", "Privacy", "Release", "ReleaseConfig", "Series", "Source", "load", "parse", "snapshot_date"]
+__all__ = [
+    "SCALES",
+    "Clustering",
+    "Padding",
+    "Privacy",
+    "Release",
+    "ReleaseConfig",
+    "Series",
+    "Source",
+    "load",
+    "parse",
+    "snapshot_date",
+]
 
 
 class ReleaseConfig(Settings):
@@ -39,13 +51,16 @@ class ReleaseConfig(Settings):
         low, high = self.source.scale
         if self.privacy.rating_step > high - low:
             raise ValueError(
-                f"privacy.rating_step {self.privacy.rating_step} is wider than the scale [{low}, {high}]; choose a smaller step"
+                f"privacy.rating_step {self.privacy.rating_step} is wider than the scale [{low}, {high}]; "
+                "choose a smaller step"
             )
         if (high - low) / self.privacy.rating_step > 65535:
             raise ValueError("privacy.rating_step is too fine: more than 65,536 levels; choose a larger step")
         synthetic = self.source.synthetic
         if self.source.format == "synthetic" and synthetic.users < self.privacy.k:
-            raise ValueError(f"source.synthetic.users {synthetic.users} is below privacy.k {self.privacy.k}; nobody could be hidden")
+            raise ValueError(
+                f"source.synthetic.users {synthetic.users} is below privacy.k {self.privacy.k}; nobody could be hidden"
+            )
         if self.source.format == "synthetic" and synthetic.users // self.privacy.k < self.privacy.l:
             raise ValueError(
                 f"privacy.l {self.privacy.l} exceeds the {synthetic.users // self.privacy.k} groups that "
@@ -77,11 +92,17 @@ def load(path: str | Path) -> ReleaseConfig:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UsageError("there is no such configuration file", where=str(path), remedy="check the path") from None
+        raise UsageError(
+            "there is no such configuration file", where=str(path), remedy="check the path"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the configuration cannot be read: {error}", where=str(path), remedy="check the file") from None
+        raise UsageError(
+            f"the configuration cannot be read: {error}", where=str(path), remedy="check the file"
+        ) from None
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"not valid TOML: {error}", where=str(path), remedy="correct the line named above") from None
+        raise UsageError(
+            f"not valid TOML: {error}", where=str(path), remedy="correct the line named above"
+        ) from None
     return parse(data, str(path))
 
 
@@ -90,7 +111,9 @@ def snapshot_date(text: str) -> datetime.date:
     try:
         return datetime.datetime.strptime(text, "%Y-%m-%d").date()
     except ValueError:
-        raise UsageError(f"'{text}' is not a snapshot date", where="--snapshot", remedy="write it as YYYY-MM-DD") from None
+        raise UsageError(
+            f"'{text}' is not a snapshot date", where="--snapshot", remedy="write it as YYYY-MM-DD"
+        ) from None
 
 
 _PHRASES = {

@@ -14,7 +14,9 @@ class Clustering(Settings):
 
     metric: MetricName = "weighted-squared"
     sample: int | None = Field(
-        default=None, ge=1, description="users drawn to find the centres; absent: 16 per centre, at least 2,000"
+        default=None,
+        ge=1,
+        description="users drawn to find the centres; absent: 16 per centre, at least 2,000",
     )
     iterations: int = Field(default=10, ge=1, le=1000)
     seed: int = Field(default=0, ge=0)

@@ -24,10 +24,14 @@ class Privacy(Settings):
     k: int = Field(default=5, ge=2, description="every released profile is shared by at least k users")
     l: int = Field(default=2, ge=1, description="every item (b-set of items) occurs in at least l groups")  # noqa: E741
     b: int = Field(default=1, ge=1, le=4, description="how many items of a person the attacker knows")
-    min_contributors: int = Field(default=3, ge=1, description="fewer real ratings than this never enter a cell")
+    min_contributors: int = Field(
+        default=3, ge=1, description="fewer real ratings than this never enter a cell"
+    )
     protect: list[str] = []
     rating_step: float = Field(default=0.1, gt=0, description="published ratings are rounded to this")
     density: float = Field(default=0.2, ge=0, le=1, description="predictive-boosted: 0 = simple, 1 = padded")
     max_growth: float = Field(
-        default=0.5, ge=0, description="top-up may add at most this share of the released cells before the run is refused"
+        default=0.5,
+        ge=0,
+        description="top-up may add at most this share of the released cells before the run is refused",
     )

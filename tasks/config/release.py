@@ -21,7 +21,9 @@ def _cron_or_preset(schedule: str | None) -> str | None:
     presets = {"@once", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly"}
     field = r"[\d*/,\-A-Za-z#L?]+"
     if schedule not in presets and not re.fullmatch(rf"{field}( {field}){{4}}", schedule):
-        raise ValueError("use a cron expression of five fields such as '0 3 1 * *', or a preset such as '@monthly'")
+        raise ValueError(
+            "use a cron expression of five fields such as '0 3 1 * *', or a preset such as '@monthly'"
+        )
     return schedule
 
 

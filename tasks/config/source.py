@@ -47,7 +47,9 @@ class Synthetic(Settings):
     tastes: int = Field(default=8, ge=1, description="number of latent taste dimensions")
     half_stars: bool = False
     months: int = Field(default=24, ge=1, description="timestamps span this many months before the snapshot")
-    churn: float = Field(default=0.03, ge=0, lt=1, description="share of users who leave each month, replaced by joiners")
+    churn: float = Field(
+        default=0.03, ge=0, lt=1, description="share of users who leave each month, replaced by joiners"
+    )
     seed: int = Field(default=0, ge=0)
 
 
@@ -61,7 +63,7 @@ class Source(Settings):
     encoding: str = "utf-8"
     scale: tuple[float, float]
     max_bad_rows: float = Field(default=0.001, ge=0, le=1)
-    block_bytes: int = Field(default=32 * 2**20, ge=2**12, description="how much is read at once")
+    block_bytes: int = Field(default=8 * 2**20, ge=2**12, description="how much is read at once")
     synthetic: Synthetic = Synthetic()
 
     @model_validator(mode="before")
@@ -74,8 +76,10 @@ class Source(Settings):
     @field_validator("scale", mode="before")
     @classmethod
     def _scale_is_a_pair(cls, value: object) -> object:
-        if isinstance(value, list | tuple) and len(value) == 2 and all(
-            isinstance(v, int | float) and not isinstance(v, bool) for v in value
+        if (
+            isinstance(value, list | tuple)
+            and len(value) == 2
+            and all(isinstance(v, int | float) and not isinstance(v, bool) for v in value)
         ):
             return (float(value[0]), float(value[1]))
         raise ValueError("give two numbers, lowest and highest rating, such as [1.0, 5.0]")
@@ -95,5 +99,7 @@ class Source(Settings):
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise ValueError(f"scale [{low}, {high}] is upside down or empty; put the lowest rating first")
         if self.path is None and self.format != "synthetic":
-            raise ValueError(f"format '{self.format}' needs a path; add path = \"…\" ({{snapshot}} is filled in)")
+            raise ValueError(
+                f"format '{self.format}' needs a path; add path = \"…\" ({{snapshot}} is filled in)"
+            )
         return self

@@ -70,7 +70,9 @@ def deficient_sets(rated: sp.csr_array, holds: sp.csr_array, size: int, least_gr
     return listed[held < least_groups]
 
 
-def top_up_sets(holds: sp.csr_array, sets: np.ndarray, least_groups: int, spread: Spread, budget: int) -> Additions:
+def top_up_sets(
+    holds: sp.csr_array, sets: np.ndarray, least_groups: int, spread: Spread, budget: int
+) -> Additions:
     """Complete the groups that already hold most of a set, least spread first, within a budget of cells."""
     held = holds.toarray().astype(bool)
     items = np.unique(sets)
@@ -84,7 +86,9 @@ def top_up_sets(holds: sp.csr_array, sets: np.ndarray, least_groups: int, spread
         missing = least_groups - int(present.all(axis=1).sum())
         if missing <= 0:
             continue  # an earlier addition mended this one too
-        price = np.where(present.all(axis=1), np.inf, (~present).sum(axis=1) + (cost[:, chosen] * ~present).mean(axis=1))
+        price = np.where(
+            present.all(axis=1), np.inf, (~present).sum(axis=1) + (cost[:, chosen] * ~present).mean(axis=1)
+        )
         for group in np.argsort(price, kind="stable")[:missing]:
             for item in chosen[~held[group, chosen]]:
                 held[group, item] = True
@@ -99,7 +103,9 @@ def _groups_per_item(holds: sp.csr_array) -> np.ndarray:
     return np.bincount(holds.indices, minlength=holds.shape[1])
 
 
-def _deficient_pairs(rated: sp.csr_array, holds: sp.csr_array, least_groups: int, block: int = 512) -> np.ndarray:
+def _deficient_pairs(
+    rated: sp.csr_array, holds: sp.csr_array, least_groups: int, block: int = 512
+) -> np.ndarray:
     ones = sp.csr_array((np.ones(rated.nnz, np.int32), rated.indices, rated.indptr), shape=rated.shape)
     held = sp.csr_array((np.ones(holds.nnz, np.int32), holds.indices, holds.indptr), shape=holds.shape)
     rated_by_item, held_by_item = ones.T.tocsr(), held.T.tocsr()

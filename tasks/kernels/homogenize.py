@@ -51,7 +51,9 @@ def padded_profiles(
     if keep_observed:
         user = np.repeat(np.arange(observed.shape[0]), np.diff(observed.indptr))
         residual = observed.data - model.cells(user, observed.indices)
-        cells = group_cells(sp.csr_array((residual, observed.indices, observed.indptr), shape=observed.shape), labels)
+        cells = group_cells(
+            sp.csr_array((residual, observed.indices, observed.indptr), shape=observed.shape), labels
+        )
         enough = cells.count >= min_contributors
         group, item = cells.group[enough], cells.item[enough]
         profiles[group, item] += cells.mean[enough] * cells.count[enough] / sizes[group]
@@ -66,7 +68,9 @@ def boost(
     Confident: the members' predictions agree (small spread) and many people rated the item (the model knows it).
     """
     doubt = spread + (1.0 / (1.0 + raters)).astype(np.float32)
-    held = sp.csr_array((np.ones(profiles.nnz, bool), profiles.indices, profiles.indptr), shape=profiles.shape)
+    held = sp.csr_array(
+        (np.ones(profiles.nnz, bool), profiles.indices, profiles.indptr), shape=profiles.shape
+    )
     doubt[held.toarray()] = np.inf
     lacking = profiles.shape[1] - np.diff(profiles.indptr)
     wanted = np.floor(density * lacking + 0.5).astype(np.int64)
@@ -77,7 +81,9 @@ def boost(
     return add_cells(profiles, group, item, predicted.cells(group, item))
 
 
-def add_cells(profiles: sp.csr_array, group: np.ndarray, item: np.ndarray, values: np.ndarray) -> sp.csr_array:
+def add_cells(
+    profiles: sp.csr_array, group: np.ndarray, item: np.ndarray, values: np.ndarray
+) -> sp.csr_array:
     """Profiles with further cells, sorted; a value of zero is a value, not an absence."""
     row = np.concatenate([np.repeat(np.arange(profiles.shape[0]), np.diff(profiles.indptr)), group])
     column = np.concatenate([profiles.indices, item])

@@ -10,7 +10,9 @@ from numba import njit
 from tasks.kernels.metrics import METRICS
 
 
-def profile_distances(rows: np.ndarray, profiles: sp.csr_array, *, metric: str, max_diff: float) -> np.ndarray:
+def profile_distances(
+    rows: np.ndarray, profiles: sp.csr_array, *, metric: str, max_diff: float
+) -> np.ndarray:
     """(rows, profiles) distances; a profile without items is infinitely far."""
     if metric not in METRICS:
         raise ValueError(f"metric must be one of {METRICS}, got {metric!r}")

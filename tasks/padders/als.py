@@ -15,7 +15,9 @@ from tasks.kernels.padded import LowRank
 from tasks.pipeline import Job
 from tasks.ratings import Ratings
 
-REGULARIZATION_SPAN = 4.0  # padding.regularization is meant for ratings that span this many units, as 1..5 does
+REGULARIZATION_SPAN = (
+    4.0  # padding.regularization is meant for ratings that span this many units, as 1..5 does
+)
 
 
 def fit(job: Job, ratings: Ratings, fit_items: np.ndarray) -> LowRank:

@@ -31,7 +31,9 @@ class Params(Settings):
 def params(config: ReleaseConfig) -> Params:
     """Pick this step's settings."""
     low, high = config.source.scale
-    return Params(metric=config.clustering.metric, max_diff=high - low, least_users=GROUPS_PER_BIN * config.privacy.k)
+    return Params(
+        metric=config.clustering.metric, max_diff=high - low, least_users=GROUPS_PER_BIN * config.privacy.k
+    )
 
 
 def run(job: Job) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Centers: bounded t-means on the sample gives √m virtual centres (paper section 4.2, step 2.2; Algorithm 1, line 3)."""
+"""Centers: bounded t-means on the sample gives √m virtual centres (paper section 4.2; Algorithm 1, line 3)."""
 
 import math
 from pathlib import Path
@@ -25,7 +25,9 @@ class Params(Settings):
 def params(config: ReleaseConfig) -> Params:
     """Pick this step's settings (also those of binning and clustering: one metric for all three)."""
     low, high = config.source.scale
-    return Params(metric=config.clustering.metric, max_diff=high - low, iterations=config.clustering.iterations)
+    return Params(
+        metric=config.clustering.metric, max_diff=high - low, iterations=config.clustering.iterations
+    )
 
 
 def run(job: Job) -> dict[str, Any]:
@@ -47,7 +49,13 @@ def run(job: Job) -> dict[str, Any]:
 
 
 def _find_centers(
-    block: tuple[int, np.random.Generator], *, ingest: Path, padding: Path, sample: Path, params: Params, out: Path
+    block: tuple[int, np.random.Generator],
+    *,
+    ingest: Path,
+    padding: Path,
+    sample: Path,
+    params: Params,
+    out: Path,
 ) -> list[int]:
     count, rng = block
     points = padded_rows(ingest, padding, np.load(sample))

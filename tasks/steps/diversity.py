@@ -31,7 +31,10 @@ class Params(Settings):
 
 def params(config: ReleaseConfig) -> Params:
     """Pick this step's settings."""
-    return Params(**config.privacy.model_dump(include={"l", "b", "max_growth", "rating_step"}), scale=config.source.scale)
+    return Params(
+        **config.privacy.model_dump(include={"l", "b", "max_growth", "rating_step"}),
+        scale=config.source.scale,
+    )
 
 
 def run(job: Job) -> dict[str, Any]:
@@ -59,7 +62,9 @@ def run(job: Job) -> dict[str, Any]:
     return {**added, "groups": len(sizes)}
 
 
-def _top_up(source: Path, *, target: Path, ingest: Path, padding: Path, clustering: Path, params: Params) -> dict:
+def _top_up(
+    source: Path, *, target: Path, ingest: Path, padding: Path, clustering: Path, params: Params
+) -> dict:
     sizes = profiles.read_sizes(source)
     kind = code_type(params.scale, params.rating_step)
     ratings = Ratings(ingest)
@@ -82,7 +87,9 @@ def _top_up(source: Path, *, target: Path, ingest: Path, padding: Path, clusteri
         for size in range(2, params.b + 1):
             group, item = _mend_sets(rated, released, size, spread, params)
             released = add(group, item, released)
-    codes = sp.csr_array(((released.data - 1).astype(kind), released.indices, released.indptr), shape=released.shape)
+    codes = sp.csr_array(
+        ((released.data - 1).astype(kind), released.indices, released.indptr), shape=released.shape
+    )
     part = target.with_name("part.parquet")
     profiles.write_sparse(part, 0, sizes, codes)
     profiles.join([part], target)

@@ -73,7 +73,12 @@ def run(job: Job) -> dict[str, Any]:
     arrays = {name: pa.array(values.astype(np.float32), from_pandas=True) for name, values in columns.items()}
     pq.write_table(pa.table(arrays), job.out / "heldout.parquet")
     pq.write_table(
-        pa.table({"self_rank": pa.array(ranks, pa.int32()), "groups": pa.array(np.full(len(ranks), labels.max() + 1), pa.int32())}),
+        pa.table(
+            {
+                "self_rank": pa.array(ranks, pa.int32()),
+                "groups": pa.array(np.full(len(ranks), labels.max() + 1), pa.int32()),
+            }
+        ),
         job.out / "ranks.parquet",
     )
     write_json(job.out / "summary.json", _facts(job, made, release, labels, users, len(truth), ranked))
@@ -96,9 +101,13 @@ def _split(job: Job) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], int]:
     kept = np.concatenate([[0], np.cumsum(~aside)])[matrix.indptr]
     directory = job.out / "shadow" / "ingest"
     directory.mkdir(parents=True)
-    write_ids(directory, "user", [str(number) for number in range(users)])  # the source ids are not needed here
+    write_ids(
+        directory, "user", [str(number) for number in range(users)]
+    )  # the source ids are not needed here
     write_ids(directory, "item", ratings.item_ids())
-    write_matrix(directory, sp.csr_array((matrix.data[~aside], matrix.indices[~aside], kept), shape=matrix.shape))
+    write_matrix(
+        directory, sp.csr_array((matrix.data[~aside], matrix.indices[~aside], kept), shape=matrix.shape)
+    )
     return (row[aside], matrix.indices[aside], matrix.data[aside]), users
 
 
@@ -138,7 +147,11 @@ def _rank_block(
     else:
         released = profiles.read_sparse(release, rows.shape[1], kind)
         released = sp.csr_array(
-            ((released.data - 1) * np.float32(config.privacy.rating_step) + np.float32(low), released.indices, released.indptr),
+            (
+                (released.data - 1) * np.float32(config.privacy.rating_step) + np.float32(low),
+                released.indices,
+                released.indptr,
+            ),
             shape=released.shape,
         )
         apart = profile_distances(rows, released, metric=metric, max_diff=max_diff)

@@ -42,7 +42,11 @@ def run(job: Job) -> dict[str, Any]:
     np.save(job.out / "users.npy", model.users)
     np.save(job.out / "items.npy", model.items)
     write_json(job.out / "model.json", {"mean": model.mean})
-    return {"rank": job.params.rank, "fitted_items": int(fit_items.sum()), "rare_items": int((~fit_items).sum())}
+    return {
+        "rank": job.params.rank,
+        "fitted_items": int(fit_items.sum()),
+        "rare_items": int((~fit_items).sum()),
+    }
 
 
 def open_model(directory: Path) -> LowRank:

@@ -42,13 +42,16 @@ def run(job: Job) -> dict[str, Any]:
     write_readme(made.public)
     manifest = read_json(made.public / "manifest.json")
     manifest["checks"] = read_json(made.public / "checks.json")
-    manifest["files"] |= {name: digest(made.public / name) for name in ("checks.json", "report.html", "README.md")}
+    manifest["files"] |= {
+        name: digest(made.public / name) for name in ("checks.json", "report.html", "README.md")
+    }
     write_json(made.public / "manifest.json", manifest)
     write_json(job.run.private / "verdict.json", verdict.to_json())
     if not verdict.passed:
         failed = [check for check in verdict.checks if not check.passed and check.severity == "gate"]
         raise Refused(
-            "the gate refused this release:\n" + "\n".join(f"  {check.name}: {check.detail}" for check in failed),
+            "the gate refused this release:\n"
+            + "\n".join(f"  {check.name}: {check.detail}" for check in failed),
             where=f"report {made.public / 'report.html'}",
             remedy="raise privacy.k or privacy.min_contributors, or choose another method; the report says more",
         )

@@ -57,14 +57,18 @@ def _bin_sizes(run: Run, made: dict[str, Path], max_diff: float) -> dict[str, np
     blocks = [np.arange(start, min(start + 1024, users)) for start in range(0, users, 1024)]
     best, distance = np.zeros(len(virtual), np.int64), np.full(len(virtual), np.inf)
     for block in blocks:
-        apart = distances(padded_rows(made["ingest"], made["padding"], block), virtual, metric=metric, max_diff=max_diff)
+        apart = distances(
+            padded_rows(made["ingest"], made["padding"], block), virtual, metric=metric, max_diff=max_diff
+        )
         nearer = apart.min(axis=0) < distance
         best[nearer], distance[nearer] = block[apart.argmin(axis=0)][nearer], apart.min(axis=0)[nearer]
     real = padded_rows(made["ingest"], made["padding"], best)
     sizes = {}
     for name, centers in (("real-user centers", real), ("virtual centers", virtual)):
         found = [
-            nearest(padded_rows(made["ingest"], made["padding"], block), centers, metric=metric, max_diff=max_diff)[0]
+            nearest(
+                padded_rows(made["ingest"], made["padding"], block), centers, metric=metric, max_diff=max_diff
+            )[0]
             for block in blocks
         ]
         sizes[name] = np.bincount(np.concatenate(found), minlength=len(centers))
@@ -90,7 +94,12 @@ def cells(figures: Figures) -> list[dict[str, Any]]:
         if share > 0
     ]
     within = [
-        cell("fig5", "Padded Anonymization (k = 50), all predicted", f"self-rank within {percent} % (share of users, %)", share)
+        cell(
+            "fig5",
+            "Padded Anonymization (k = 50), all predicted",
+            f"self-rank within {percent} % (share of users, %)",
+            share,
+        )
         for percent, share in _rank_curve(figures.ranks)
     ]
     return sizes + similar + within

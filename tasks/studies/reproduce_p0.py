@@ -47,18 +47,26 @@ def reproduce(data: Path, *, plots: Path | None = None, progress: Progress | Non
         store = Store(place)
         ingest: dict[str, Any] | None = None
         for method, k, observed in settings:
-            run = pipeline.open_run(_config(kind, data, method, k, observed), SNAPSHOT, store, workers, progress or _silent)
+            run = pipeline.open_run(
+                _config(kind, data, method, k, observed), SNAPSHOT, store, workers, progress or _silent
+            )
             if ingest is not None:
                 run.given["ingest"] = ingest
             ingest = pipeline.execute("ingest", run)
             results[method, k, observed] = _measure(Path(pipeline.execute("evaluate", run)["path"]))
-        run = pipeline.open_run(_config(kind, data, "padded", 50, False), SNAPSHOT, store, workers, progress or _silent)
+        run = pipeline.open_run(
+            _config(kind, data, "padded", 50, False), SNAPSHOT, store, workers, progress or _silent
+        )
         run.given["ingest"] = ingest or {}
         figures = figures_p0.measure(run, results["padded", 50, False]["ranks"])
     if plots:
         figures_p0.plot(figures, plots)
     netflix = kind == "netflix-prize"
-    cells = [*_table_1(results, kind), *_table_2(results["padded", 5, False], netflix), *_table_3(results, netflix)]
+    cells = [
+        *_table_1(results, kind),
+        *_table_2(results["padded", 5, False], netflix),
+        *_table_3(results, netflix),
+    ]
     return {"paper": "P0", "dataset": kind, "cells": cells + figures_p0.cells(figures)}
 
 
@@ -118,7 +126,9 @@ def _table_1(results: dict[tuple[str, int, bool], dict[str, Any]], kind: str) ->
     def printed(value: float) -> dict[str, float]:
         return {"paper": value} if netflix else {"other_data": value}
 
-    cells = [cell("1", "Original Data", "RMSE", results["padded", 5, False]["original"], **printed(PAPER_ORIGINAL))]
+    cells = [
+        cell("1", "Original Data", "RMSE", results["padded", 5, False]["original"], **printed(PAPER_ORIGINAL))
+    ]
     for (method, k, observed), found in results.items():
         row = f"{method.capitalize()} Anonymization (k = {k})"
         if method == "simple":
@@ -151,8 +161,13 @@ def _table_2(found: dict[str, Any], netflix: bool) -> list[dict[str, Any]]:
     after = {"null": 0.0, **_by_rating(histogram["padded_share"])}
     where = "paper" if netflix else "other_data"
     return [
-        cell("2", f"[{'0' if label == 'null' else label}]", column, 100 * share, **{where: printed.get(label)})
-        for column, ours, printed in (("Original %", before, PAPER_BEFORE), ("After Padding %", after, PAPER_AFTER))
+        cell(
+            "2", f"[{'0' if label == 'null' else label}]", column, 100 * share, **{where: printed.get(label)}
+        )
+        for column, ours, printed in (
+            ("Original %", before, PAPER_BEFORE),
+            ("After Padding %", after, PAPER_AFTER),
+        )
         for label, share in ours.items()
     ]
 
@@ -165,7 +180,21 @@ def _table_3(results: dict[tuple[str, int, bool], dict[str, Any]], netflix: bool
     where = "paper" if netflix else "other_data"
     chosen = {"padded": ("padded", 50, True), "simple": ("simple", 50, True)}
     cells = [
-        cell("3", f"{name.capitalize()} Anonymization (k = 50)", "RMSE", results[key]["similar"], **{where: PAPER_SIMILAR[name, 50]})
+        cell(
+            "3",
+            f"{name.capitalize()} Anonymization (k = 50)",
+            "RMSE",
+            results[key]["similar"],
+            **{where: PAPER_SIMILAR[name, 50]},
+        )
         for name, key in chosen.items()
     ]
-    return [*cells, cell("3", "Padded Anonymization (k = 50), all predicted", "RMSE", results["padded", 50, False]["similar"])]
+    return [
+        *cells,
+        cell(
+            "3",
+            "Padded Anonymization (k = 50), all predicted",
+            "RMSE",
+            results["padded", 50, False]["similar"],
+        ),
+    ]
