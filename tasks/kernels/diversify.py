@@ -1,4 +1,4 @@
-"""(1,l)- and (b,l)-diversity: which sets of items too few groups hold, and the cheapest cells that mend it.
+"""(1,l)- and (b,l)-diversity: which items and sets of items too few groups hold, and the cheapest cells that mend it.
 
 Paper section 5.1: every item (every b items that some user really rated together) must occur in at least l
 groups. Fake cells are added where they distort least: where the members' predictions agree most.
@@ -34,24 +34,42 @@ class Additions:
     complete: bool  # false: the budget ran out first
 
 
-def deficient_items(holds: sp.csr_array, least_groups: int) -> np.ndarray:
-    """Items held by fewer than l groups; `holds` is a groups × items matrix of what is released."""
-    return np.flatnonzero(_groups_per_item(holds) < least_groups)
+def groups_wanted(
+    holds: sp.csr_array, raters: np.ndarray, sizes: np.ndarray, least_groups: int, link_margin: float
+) -> np.ndarray:
+    """How many groups each item should lie in: at least l, and enough to hide who really rated it.
 
-
-def top_up_items(holds: sp.csr_array, least_groups: int, spread: Spread) -> Additions:
-    """For each item in fewer than l groups, the further groups of least spread."""
+    If ratings were independent, a member of a group that holds an item of popularity p would have rated it with
+    probability p / (1 − (1 − p)^k) (paper, Theorem 6.3's argument). Similar users rate similar items, so the real
+    share is higher; further groups bring it down to that value plus `link_margin`.
+    """
+    users, mean_size = int(sizes.sum()), float(sizes.mean())
+    popularity = raters / users
+    with np.errstate(divide="ignore", invalid="ignore"):
+        independent = np.where(raters > 0, popularity / -np.expm1(mean_size * np.log1p(-popularity)), 0)
+    members = np.asarray(sizes @ (holds != 0)).ravel()  # people who seem to have rated the item
+    lacking = raters / np.maximum(independent + link_margin, 1e-9) - members
     count = _groups_per_item(holds)
-    items = deficient_items(holds, least_groups)
-    if len(items) == 0:
-        return Additions(np.zeros(0, np.int64), np.zeros(0, np.int64), True)
-    cost = spread(items).astype(np.float64)
-    cost[holds[:, items].toarray() != 0] = np.inf
-    order = np.argsort(cost, axis=0, kind="stable")
-    missing = least_groups - count[items]
-    chosen = np.arange(holds.shape[0])[:, None] < missing[None, :]
-    rank, column = np.nonzero(chosen)
-    return Additions(order[rank, column], items[column], True)
+    wanted = count + np.maximum(np.ceil(lacking / mean_size), 0)
+    return np.clip(wanted, least_groups, holds.shape[0]).astype(np.int64)
+
+
+def top_up_items(holds: sp.csr_array, wanted: np.ndarray, spread: Spread, block: int = 1024) -> Additions:
+    """For each item in fewer groups than wanted, the further groups of least spread."""
+    count = _groups_per_item(holds)
+    columns = sp.csc_array(holds)
+    items = np.flatnonzero(count < wanted)
+    group, item = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for start in range(0, len(items), block):
+        some = items[start : start + block]
+        cost = spread(some).astype(np.float64)
+        cost[columns[:, some].toarray() != 0] = np.inf
+        order = np.argsort(cost, axis=0, kind="stable")
+        chosen = np.arange(holds.shape[0])[:, None] < (wanted - count)[some][None, :]
+        rank, column = np.nonzero(chosen)
+        group.append(order[rank, column])
+        item.append(some[column])
+    return Additions(np.concatenate(group), np.concatenate(item), True)
 
 
 def deficient_sets(rated: sp.csr_array, holds: sp.csr_array, size: int, least_groups: int) -> np.ndarray:

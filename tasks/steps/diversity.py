@@ -1,4 +1,8 @@
-"""Diversity: top up rare items (and sets of items) until at least l groups hold them (paper section 5.1)."""
+"""Diversity: top up items (and sets of items) until enough groups hold them (paper section 5.1).
+
+Enough: at least l, so that an item alone singles out nobody's group, and so many that the members of a group that
+holds an item are hardly more likely to have rated it than if people rated independently.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -10,13 +14,16 @@ from tasks import profiles
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
 from tasks.errors import Refused
-from tasks.kernels.diversify import TooManySets, deficient_sets, top_up_items, top_up_sets
+from tasks.kernels.diversify import TooManySets, deficient_sets, groups_wanted, top_up_items, top_up_sets
 from tasks.kernels.homogenize import add_cells
 from tasks.kernels.padded import LowRank, code_type, encode
 from tasks.pipeline import Job
 from tasks.ratings import Ratings
 from tasks.steps.padding import open_model
 from tasks.store import link
+
+# The gate allows 0.015 above what independent ratings would show (SCIENCE P0, "Attacks"); stay clear of it.
+LINK_MARGIN = 0.008
 
 
 class Params(Settings):
@@ -80,7 +87,8 @@ def _top_up(
         return add_cells(matrix, group, item, _codes(means, group, item, params))
 
     before = released.nnz
-    items = top_up_items(released, params.l, spread)
+    wanted = groups_wanted(released, ratings.by_item.counts(), sizes, params.l, LINK_MARGIN)
+    items = top_up_items(released, wanted, spread)
     released = add(items.group, items.item, released)
     if params.b > 1:
         rated = ratings.by_user.whole()
