@@ -1,7 +1,7 @@
 """Whom an attacker finds who knows a few things about somebody (paper section 3.1).
 
-Attacks run on *different* published profiles, each with the real people who share it: inside a homogenized group
-all members tie, so an attack on members would always look harmless.
+Attacks run on *different* published profiles, each with the real people who share it: inside a homogenized
+group all members tie, so an attack on members would always look harmless.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,8 @@ class Knowledge:
 
 @dataclass(frozen=True)
 class Found:
-    """Per target: people and different profiles that fit what is known, and whether the own group is among them."""
+    """Per target: people and different profiles that fit what is known, and whether the own group is among
+    them."""
 
     people: np.ndarray
     profiles: np.ndarray
@@ -70,7 +71,8 @@ class Search:
         return np.bincount(self.profile, weights=self.case.members)[self.profile].astype(np.int64)
 
     def find(self, known: Knowledge, tolerance: float | None) -> Found:
-        """Groups that have all known items and, with a tolerance, ratings no further than that from the known."""
+        """Groups that have all known items and, with a tolerance, ratings no further than that from the
+        known."""
         own_profile = self.profile[self.case.truth.row_of_user[known.targets]]
         people, profiles = (np.zeros(len(known.targets), dtype=np.int64) for _ in range(2))
         own = np.zeros(len(known.targets), dtype=bool)
@@ -90,7 +92,8 @@ class Search:
         return Found(people, profiles, own)
 
     def singled_out_raw(self, known: Knowledge, tolerance: float | None, targets: int = 200) -> float:
-        """Share of targets whom the same knowledge singles out in the raw data: what the release protects from."""
+        """Share of targets whom the same knowledge singles out in the raw data: what the release protects
+        from."""
         some = slice(0, targets)
         truth, alike = self.case.truth.ratings, np.zeros(len(known.targets[some]), dtype=np.int64)
         rows = max(1, BLOCK_CELLS // truth.shape[1])

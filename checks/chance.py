@@ -1,4 +1,4 @@
-"""How often a published cell holds a real rating anyway: by the item's popularity and the group's activity."""
+"""How often a published cell holds a real rating anyway: by the item's popularity, the group's activity."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,8 @@ ROUNDS = 30
 
 @dataclass(frozen=True)
 class Chance:
-    """Chance that a published cell holds a real rating, 1 − exp(−activity · popularity), fitted to both margins."""
+    """Chance that a published cell holds a real rating, 1 − exp(−activity · popularity), fitted to both
+    margins."""
 
     activity: np.ndarray
     popularity: np.ndarray

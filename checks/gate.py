@@ -1,7 +1,7 @@
 """The gate: runs every registered check and fails closed.
 
-A check that is missing, skipped, crashed, planned more than it ran, or whose positive control is dead has failed.
-Nothing here raises because a release is bad; it returns a verdict that says so.
+A check that is missing, skipped, crashed, planned more than it ran, or whose positive control is dead has
+failed. Nothing here raises because a release is bad; it returns a verdict that says so.
 """
 
 import datetime
@@ -30,7 +30,8 @@ def judge(
     thresholds: dict[str, float],
     engine: Engine | None = None,
 ) -> Verdict:
-    """Run the whole gate on a candidate. A source that cannot be read is a usage error, anything else a verdict."""
+    """Run the whole gate on a candidate. A source that cannot be read is a usage error, anything else a
+    verdict."""
     try:
         release = Release(release_dir)
         truth = Truth.read(release, Path(private_dir), source, snapshot)

@@ -1,8 +1,8 @@
 """A robust low-rank fit of a release: what its values look like where nobody's own rating shows.
 
-Subspace iteration over blocks of groups. After a few rounds, cells far from the fit are taken as unknown and filled
-from the fit, so that single true ratings neither bend the fit nor hide in it. Cells that are not published are
-filled the same way. Nothing but the factors is held for the whole release.
+Subspace iteration over blocks of groups. After a few rounds, cells far from the fit are taken as unknown
+and filled from the fit, so that single true ratings neither bend the fit nor hide in it. Cells that are not
+published are filled the same way. Nothing but the factors is held for the whole release.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,6 +18,7 @@ TRUSTING_ROUNDS = 3
 OVERSAMPLE = 4
 CUT = 3.0 * 1.4826  # three standard deviations, from the median of the absolute errors
 SAMPLE_STRIDE = 29
+CHUNK = 50_000
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,11 @@ class Fit:
 
     def cells(self, groups: np.ndarray, items: np.ndarray) -> np.ndarray:
         """The fitted values of some cells."""
-        products = np.einsum("ij,ij->i", self.scores[groups], self.basis[items])
-        return self.mean[items] + products
+        values = self.mean[items].copy()
+        for start in range(0, len(groups), CHUNK):  # the gathered factors of all cells at once could be large
+            part = slice(start, start + CHUNK)
+            values[part] += np.einsum("ij,ij->i", self.scores[groups[part]], self.basis[items[part]])
+        return values
 
 
 def item_means(tables: Tables, shape: tuple[int, int]) -> Fit:
@@ -53,7 +57,8 @@ def item_means(tables: Tables, shape: tuple[int, int]) -> Fit:
 
 
 def robust_fit(tables: Tables, shape: tuple[int, int], rank: int, step: float) -> Fit:
-    """Fit `rank` directions beside the item means; `step` is the rounding, below which no error means anything."""
+    """Fit `rank` directions beside the item means; `step` is the rounding, below which no error means
+    anything."""
     fit = item_means(tables, shape)
     if rank == 0:
         return fit

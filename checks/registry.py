@@ -1,4 +1,6 @@
-"""The register of checks: one file under privacy/, attacks/ or utility/ is one check, called after its file."""
+"""The register of checks: one file under privacy/, attacks/ or utility/ is one check, called after its
+file.
+"""
 
 import importlib
 import pkgutil
@@ -18,7 +20,8 @@ Run = Callable[["Case", float], Finding]
 
 @dataclass(frozen=True)
 class Check:
-    """A registered check. `controlled`: it must bring a positive control; `offline`: it can do without secrets."""
+    """A registered check. `controlled`: it must bring a positive control; `offline`: it can do without
+    secrets."""
 
     name: str
     threshold: float

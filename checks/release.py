@@ -100,7 +100,8 @@ class Profiles:
 
 
 class Release:
-    """A published (or candidate) release. Opening it refuses anything that is not in the contract's schema."""
+    """A published (or candidate) release. Opening it refuses anything that is not in the contract's
+    schema."""
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
@@ -141,7 +142,8 @@ class Release:
 
     @cached_property
     def row_of_member(self) -> np.ndarray:
-        """The row of groups.parquet of every member; −1 where there is none, and the first where there are two."""
+        """The row of groups.parquet of every member; −1 where there is none, and the first where there are
+        two."""
         order = np.argsort(self.groups, kind="stable")
         place = np.searchsorted(self.groups[order], self.member_group)
         place = np.minimum(place, max(len(order) - 1, 0))

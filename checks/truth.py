@@ -1,7 +1,7 @@
 """The source's ratings, read anew: what the release is measured against.
 
-Built with its own code from the source and the private membership: a judge that shared the release's arrays would
-confirm their mistakes.
+Built with its own code from the source and the private membership: a judge that shared the release's arrays
+would confirm their mistakes.
 """
 
 import datetime
@@ -64,13 +64,15 @@ class Truth:
     """Accepted, de-duplicated ratings as a matrix: rows as in the membership, columns as in items.parquet.
 
     `row_of_user` is the row of groups.parquet where the release lists the user (−1: nowhere);
-    `raters` counts each item's raters in the whole source, people who are not in the release included.
+    `raters` counts each item's raters in the whole source, people who are not in the release included;
+    `seen` tells who of the membership is in the source at all.
     """
 
     membership: Membership
     ratings: sp.csr_array
     row_of_user: np.ndarray
     raters: np.ndarray
+    seen: np.ndarray
     unlisted_users: int
     unlisted_items: int
 
@@ -110,11 +112,13 @@ class Truth:
         keep = _last_of_each(users, items, times)
         users, items, ratings = users[keep], items[keep], ratings[keep]
         raters = np.bincount(items[items >= 0], minlength=release.n_items)
-        inside = (users >= 0) & (users < len(membership.users)) & (items >= 0)
+        listed = users < len(membership.users)
+        seen = np.bincount(users[listed], minlength=len(membership.users)) > 0
+        inside = listed & (items >= 0)
         shape = (len(membership.users), release.n_items)
         matrix = sp.csr_array((ratings[inside], (users[inside], items[inside])), shape=shape)
         matrix.sort_indices()
-        return cls(membership, matrix, _rows(release, membership), raters, *strangers)
+        return cls(membership, matrix, _rows(release, membership), raters, seen, *strangers)
 
 
 def _rows(release: Release, membership: Membership) -> np.ndarray:
@@ -158,7 +162,8 @@ def _numbers(ids: pa.Array, known: pa.StringArray) -> np.ndarray:
 
 
 def _last_of_each(users: np.ndarray, items: np.ndarray, times: np.ndarray | None) -> np.ndarray:
-    """Positions of the rating that counts for each (user, item): the last by time, else the last in the file."""
+    """Positions of the rating that counts for each (user, item): the last by time, else the last in the
+    file."""
     order = np.lexsort((items, users)) if times is None else np.lexsort((times, items, users))
     last = np.ones(len(order), dtype=bool)
     same = (np.diff(users[order]) == 0) & (np.diff(items[order]) == 0)

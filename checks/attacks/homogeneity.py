@@ -1,7 +1,8 @@
 """Homogeneity attack (paper definition 5.1): the group is found; what does its one profile give away?
 
-Definition 5.1 calls a profile identified when all candidates are identical. We assume the worst, that everybody's
-group is found, and ask how much of the profile is then true of a member: rated by them, with that rating.
+Definition 5.1 calls a profile identified when all candidates are identical. We assume the worst, that
+everybody's group is found, and ask how much of the profile is then true of a member: rated by them, with
+that rating.
 """
 
 import numpy as np
@@ -28,7 +29,8 @@ def run(case: Case, threshold: float) -> Finding:
         share,
         int(trials[worst]),
         f"in the worst of {len(cells):,} groups {share:.1%} of the profile is true of a member (upper bound "
-        f"{bounds[worst, 1]:.1%}), on average {true_cells.sum() / max(1, trials.sum()):.1%}, for the worst single "
+        f"{bounds[worst, 1]:.1%}), on average {true_cells.sum() / max(1, trials.sum()):.1%}, "
+        f"for the worst single "
         f"member {personal:.1%}. Eight known ratings leave one profile for {found:,} of {targets:,} targets.",
         ci_low=float(bounds[worst, 0]),
         ci_high=float(bounds[worst, 1]),
@@ -36,7 +38,8 @@ def run(case: Case, threshold: float) -> Finding:
 
 
 def _true_cells(case: Case, cells: np.ndarray) -> tuple[np.ndarray, float]:
-    """Per group: (member, cell) pairs where the label rounds to the member's rating; and the worst member's share."""
+    """Per group: (member, cell) pairs where the label rounds to the member's rating; and the worst
+    member's share."""
     near = np.abs(case.published[case.cell_of_rating] - case.truth.ratings.data[case.listed_ratings])
     hit = near <= case.truth.half_level + 1e-4
     users = case.rating_rows[case.listed_ratings]

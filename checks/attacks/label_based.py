@@ -1,7 +1,7 @@
 """Label-based attack (paper definition 3.2): items *and* ratings must fit.
 
-Published labels are means or predictions, so besides labels that agree to the published digit the attacker accepts
-labels that round to the known rating, and labels one rating further off.
+Published labels are means or predictions, so besides labels that agree to the published digit the attacker
+accepts labels that round to the known rating, and labels one rating further off.
 """
 
 import numpy as np
@@ -32,7 +32,8 @@ def run(case: Case, threshold: float) -> Finding:
         worst <= allowed + 1e-9,
         worst,
         trials,
-        f"best chance of naming a target {worst:.4f}, allowed 1/k = {allowed:.4f}. Targets whose group alone fits: "
+        f"best chance of naming a target {worst:.4f}, allowed 1/k = {allowed:.4f}. Targets "
+        f"whose group alone fits: "
         f"{'; '.join(lines)}. The raw data single out {raw:.0%} of targets by 8 random items and ratings.",
         planned=len(case.targets("knowledge")) * len(grid) * len(tolerances),
         threshold=allowed,

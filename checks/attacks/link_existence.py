@@ -1,7 +1,8 @@
 """Link existence (paper theorems 6.2 and 6.3), measured: a group has the item; did a given member rate it?
 
-If people rated independently, a member of a group of k that has an item of popularity p rated it with probability
-p / (1 − (1 − p)^k). Similar people share a group, so the truth may lie a little above it, but only a little.
+If people rated independently, a member of a group of k that has an item of popularity p rated it with
+probability p / (1 − (1 − p)^k). Similar people share a group, so the truth may lie a little above it, but
+only a little.
 """
 
 from dataclasses import dataclass
@@ -46,7 +47,8 @@ def run(case: Case, threshold: float) -> Finding:
             True,
             0.0,
             0,
-            "every group has every item, so the presence of an item tells nothing; whether real ratings can be told "
+            "every group has every item, so the presence of an item tells nothing; whether "
+            "real ratings can be told "
             "from padded ones is what the recovery attack examines.",
         )
     bins = _bins(case)
@@ -62,9 +64,12 @@ def run(case: Case, threshold: float) -> Finding:
         worst.excess <= threshold,
         worst.excess,
         sum(b.pairs for b in bins),
-        f"largest excess {worst.excess:+.4f} at popularity {worst.low:.3g}–{worst.high:.3g}. Real share of published links "
-        f"per popularity: {lines}. Theorem 6.2's 1/k = {1 / case.release.k:.3f} is a floor: {floor:.1%} of published links "
-        f"have a real rater in the group. Absence is certain for {certain:.1%} of {absent:,} absent (member, item) pairs.",
+        f"largest excess {worst.excess:+.4f} at popularity {worst.low:.3g}–{worst.high:.3g}. "
+        f"Real share of published links "
+        f"per popularity: {lines}. Theorem 6.2's 1/k = {1 / case.release.k:.3f} is a floor: "
+        f"{floor:.1%} of published links "
+        f"have a real rater in the group. Absence is certain for {certain:.1%} of {absent:,} "
+        f"absent (member, item) pairs.",
     )
 
 
@@ -101,7 +106,8 @@ def _theorem_6_3(popularity: np.ndarray, k: int) -> float | None:
 
 
 def _floor_and_absence(case: Case) -> tuple[float, int, float]:
-    """Share of published cells with a real rater; absent pairs; the share of those that are truly no ratings."""
+    """Share of published cells with a real rater; absent pairs; the share of those that are truly no
+    ratings."""
     there = ~np.isnan(case.published)
     absent = int(case.members.sum()) * case.release.n_items
     for block in case.release.blocks():

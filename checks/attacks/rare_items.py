@@ -1,9 +1,9 @@
 """Rare items (SCIENCE P0, leak iii): does an item's column tell what its one or two raters thought of it?
 
-A model that was fitted to an item with a single rater repeats that rating in every group's prediction. The attacker
-takes each such item's published values, less the level of the groups that publish it, and compares: across these
-items, do the columns go up and down with what the raters thought of it, compared with their other ratings? (Whether
-a group rates high or low as a whole is what a release is meant to tell.)
+A model that was fitted to an item with a single rater repeats that rating in every group's prediction. The
+attacker takes each such item's published values, less the level of the groups that publish it, and
+compares: across these items, do the columns go up and down with what the raters thought of it, compared
+with their other ratings? (Whether a group rates high or low as a whole is what a release is meant to tell.)
 """
 
 import numpy as np
@@ -36,14 +36,16 @@ def run(case: Case, threshold: float) -> Finding:
         most <= threshold,
         r,
         len(items),
-        f"{said}; what their columns show correlates with their raters' opinion by {r:+.2f} (at most ±{most:.2f}).",
+        f"{said}; what their columns show correlates with their raters' opinion by {r:+.2f} "
+        f"(at most ±{most:.2f}).",
         ci_low=low,
         ci_high=high,
     )
 
 
 def _columns(case: Case) -> tuple[np.ndarray, np.ndarray]:
-    """Per item: mean over the groups publishing it of (value − the group's own mean); and whether any does."""
+    """Per item: mean over the groups publishing it of (value − the group's own mean); and whether any
+    does."""
     total, count = np.zeros(case.release.n_items), np.zeros(case.release.n_items)
     for block in case.release.blocks():
         rows, values = block.row_numbers(), block.values.astype(np.float64)
@@ -55,7 +57,8 @@ def _columns(case: Case) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _opinions(case: Case) -> tuple[np.ndarray, np.ndarray]:
-    """Per item: mean over its raters of (rating − the mean of their other ratings); and whether anybody is known."""
+    """Per item: mean over its raters of (rating − the mean of their other ratings); and whether anybody is
+    known."""
     ratings, users = case.truth.ratings, case.rating_rows
     others = np.diff(ratings.indptr)[users] - 1
     sums = np.bincount(users, weights=ratings.data, minlength=case.truth.users)[users] - ratings.data

@@ -1,15 +1,17 @@
 """The recovery attack (SCIENCE P0): can real ratings be told from padded ones, and read off?
 
-A release of predictions is low rank; one true rating inside a group's mean is not. The attacker fits the release
-with a robust low-rank model (and with plain item means) and looks at what is left over: *links*, the cells with the
-largest residual × group size, should hold a real rating no more often than the popularity of their items and the
-activity of their groups explain; *ratings* of cells with a single contributor, recovered as fit + h · (value − fit),
-should be right no more often than what the rest of the release tells about them. Both gains are shares of the room
-above their baseline. (That a group rates much or little shows in its profile and is not judged here: it is true of
-at least k people together. Without it in the baseline, a few busy groups would pass for recovered ratings.)
+A release of predictions is low rank; one true rating inside a group's mean is not. The attacker fits the
+release with a robust low-rank model (and with plain item means) and looks at what is left over: *links*,
+the cells with the largest residual × group size, should hold a real rating no more often than the
+popularity of their items and the activity of their groups explain; *ratings* of cells with a single
+contributor, recovered as fit + h · (value − fit), should be right no more often than what the rest of the
+release tells about them. Both gains are shares of the room above their baseline. (That a group rates much
+or little shows in its profile and is not judged here: it is true of at least k people together. Without it
+in the baseline, a few busy groups would pass for recovered ratings.)
 
-The positive control is the same attack on this very release with the observed ratings put back into the means, as
-the paper's algorithm 1 has it; where groups are so large that rounding hides even that, with them put in verbatim.
+The positive control is the same attack on this very release with the observed ratings put back into the
+means, as the paper's algorithm 1 has it; where groups are so large that rounding hides even that, with them
+put in verbatim.
 """
 
 from collections.abc import Iterator
@@ -117,7 +119,8 @@ def _links(case: Case, tables: Tables, fit: Fit, name: str, chance: Chance) -> l
 
 
 def _largest(case: Case, tables: Tables, fit: Fit, wanted: np.ndarray, size: int) -> np.ndarray:
-    """Keys (group · items + item) of the `size` cells with the largest residual × group size, largest first."""
+    """Keys (group · items + item) of the `size` cells with the largest residual × group size, largest
+    first."""
     low, high = case.release.low, case.release.high
     edge = EDGE_SHARE * (high - low)
     keys, scores = np.empty(0, np.int64), np.empty(0, np.float32)
@@ -151,7 +154,8 @@ def _is_real(case: Case, keys: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _SoleRatings:
-    """Published cells with a single contributor: their values, the true ratings, and how well these can be guessed."""
+    """Published cells with a single contributor: their values, the true ratings, and how well these can be
+    guessed."""
 
     case: Case
     groups: np.ndarray
@@ -162,7 +166,8 @@ class _SoleRatings:
 
     @classmethod
     def of(cls, case: Case, tables: Tables) -> "_SoleRatings":
-        """Collect the cells; the baseline is the better of item means and a fit from which they were hidden."""
+        """Collect the cells; the baseline is the better of item means and a fit from which they were
+        hidden."""
         cells = _sole_cells(case)
         groups = np.repeat(np.arange(case.release.n_groups), np.diff(case.contributors.indptr))[cells]
         items, truth = case.contributors.indices[cells], case.rating_sums.data[cells]
@@ -179,7 +184,8 @@ class _SoleRatings:
         return replace(sole, baseline=max(rates) / len(cells))
 
     def gains(self, fit: Fit, name: str) -> list[Gain]:
-        """The best of three readings: the value as it is, averaged with one prediction, averaged over the group."""
+        """The best of three readings: the value as it is, averaged with one prediction, averaged over the
+        group."""
         if len(self.truth) * (1 - self.baseline) < LEAST_ROOM:
             return []
         fitted = fit.cells(self.groups, self.items)
@@ -264,7 +270,8 @@ def _control(case: Case, chance: Chance, threshold: float) -> tuple[bool, str]:
 
 
 def _planted(case: Case, *, verbatim: bool) -> Tables:
-    """This release with the members' real ratings put into its cells: into the group's mean, or as they are."""
+    """This release with the members' real ratings put into its cells: into the group's mean, or as they
+    are."""
     release, counts, sums = case.release, case.contributors, case.rating_sums
 
     def tables() -> Iterator[Table]:

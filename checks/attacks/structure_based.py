@@ -1,4 +1,5 @@
-"""Structure-based attack (paper definition 3.1): which groups have all the items a person is known to have rated?
+"""Structure-based attack (paper definition 3.1): which groups have all the items a person is known to have
+rated?
 
 Also run with everything the person rated, the strongest knowledge of this kind there is.
 """
@@ -27,7 +28,8 @@ def run(case: Case, threshold: float) -> Finding:
         worst <= allowed + 1e-9,
         worst,
         trials,
-        f"best chance of naming a target {worst:.4f}, allowed 1/k = {allowed:.4f}. Median candidates by known items: "
+        f"best chance of naming a target {worst:.4f}, allowed 1/k = {allowed:.4f}. Median "
+        f"candidates by known items: "
         f"{typical}. The raw data single out {raw:.0%} of targets by 8 random items.",
         planned=len(case.targets("knowledge")) * (len(grid) + 1),
         threshold=allowed,

@@ -1,8 +1,9 @@
 """The contributor rule (SCIENCE P0, leak i): few people's real ratings must not be published as they are.
 
-A cell with fewer than c real contributors may hold predictions only. So its published value may agree to the digit
-with the contributors' mean (one contributor: with their very rating) only as often as chance has it: as often as it
-agrees with other people's ratings of the same item, or as a smooth guess of the published value would.
+A cell with fewer than c real contributors may hold predictions only. So its published value may agree to
+the digit with the contributors' mean (one contributor: with their very rating) only as often as chance has
+it: as often as it agrees with other people's ratings of the same item, or as a smooth guess of the
+published value would.
 """
 
 from collections.abc import Iterator
@@ -44,8 +45,10 @@ def run(case: Case, threshold: float) -> Finding:
         or low <= 0,  # a handful of cells within chance is no leak, however wide the interval
         risk.gain,
         len(cells),
-        f"{len(cells):,} cells have fewer than {fewest} real contributors; {risk.rate:.1%} of them agree to the digit with "
-        f"their contributors' mean, chance gives {chance:.1%}. Of all ratings {share:.1%} stand in the release as they are "
+        f"{len(cells):,} cells have fewer than {fewest} real contributors; {risk.rate:.1%} of "
+        f"them agree to the digit with "
+        f"their contributors' mean, chance gives {chance:.1%}. Of all ratings {share:.1%} "
+        f"stand in the release as they are "
         "(one contributor, same value), chance included.",
         ci_low=low,
         ci_high=high,
@@ -74,7 +77,8 @@ def _other_people(case: Case, cells: np.ndarray, number: np.ndarray) -> float:
 
 
 def _smooth(case: Case, cells: np.ndarray, number: np.ndarray) -> float:
-    """How often a low-rank guess of the value, made without these cells, agrees with the contributors' mean."""
+    """How often a low-rank guess of the value, made without these cells, agrees with the contributors'
+    mean."""
     release, counts = case.release, case.contributors
     groups = np.repeat(np.arange(release.n_groups), np.diff(counts.indptr))[cells]
     items = counts.indices[cells]

@@ -21,23 +21,33 @@ MAX_SETS = 2_000_000
 
 @check("diversity", threshold=1, offline=True)
 def run(case: Case, threshold: float) -> Finding:
-    """Fewest groups around an item or a rated b-set; at least the manifest's l (and the threshold, if higher)."""
+    """Fewest groups around an item or a rated b-set; at least the manifest's l (and the threshold, if
+    higher)."""
     release = case.release
     needed = max(release.l, threshold)
     groups = _groups_per_item(case)
     fewest, sets = int(groups.min(initial=2**31)) if len(groups) else 0, release.n_items
     short = int((groups < needed).sum())
-    detail = f"(1,{needed:g}): each of {release.n_items:,} items lies in at least {fewest:,} groups ({short:,} fall short)."
+    detail = (
+        f"(1,{needed:g}): each of {release.n_items:,} items lies in at least {fewest:,} groups "
+        f"({short:,} fall short)."
+    )
     if release.b > 1:
         if release.complete:
             fewest = min(fewest, release.n_groups)
-            detail += f" ({release.b},{needed:g}): every group has every item, so every set lies in all {release.n_groups:,}."
+            detail += (
+                f" ({release.b},{needed:g}): every group has every item, so every set lies in all "
+                f"{release.n_groups:,}."
+            )
         elif case.offline:
             detail += f" ({release.b},{needed:g}) needs the source: not examined here, `murmur audit` does."
         else:
             found, sets, missing = _sets(case, needed)
             fewest = min(fewest, found)
-            detail += f" ({release.b},{needed:g}): {missing:,} of {sets:,} sets that somebody rated fall short, fewest {found:,}."
+            detail += (
+                f" ({release.b},{needed:g}): {missing:,} of {sets:,} sets that somebody rated "
+                f"fall short, fewest {found:,}."
+            )
     return Finding(fewest >= needed, fewest, sets, detail, threshold=needed)
 
 
@@ -74,7 +84,8 @@ def _pairs(case: Case, needed: float) -> tuple[int, int, int]:
 
 
 def _larger_sets(case: Case, needed: float) -> tuple[int, int, int]:
-    """Sets of three and more by listing them, where that is possible at all; otherwise not proved, so failed."""
+    """Sets of three and more by listing them, where that is possible at all; otherwise not proved, so
+    failed."""
     b = case.release.b
     lengths = np.diff(case.truth.ratings.indptr)
     if sum(math.comb(int(length), b) for length in lengths) > MAX_SETS:

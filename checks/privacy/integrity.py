@@ -1,7 +1,7 @@
 """Schema and digest integrity: the files are what the manifest says, and agree with each other.
 
-Opening the release has already refused wrong columns, nulls and item positions that are out of order; here the
-contents are compared. Everything that is wrong is counted, and the first kinds are named.
+Opening the release has already refused wrong columns, nulls and item positions that are out of order; here
+the contents are compared. Everything that is wrong is counted, and the first kinds are named.
 """
 
 from collections.abc import Iterator
@@ -9,12 +9,13 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from checks.case import Case
 from checks.registry import check
 from checks.release import DATA_FILES, Release
 from checks.result import Finding
-from tasks.store import digest
+from tasks.store import digest, read_json
 
 Problem = tuple[int, str]
 
@@ -22,12 +23,8 @@ Problem = tuple[int, str]
 @check("integrity", threshold=0, offline=True)
 def run(case: Case, threshold: float) -> Finding:
     """Number of contradictions inside the release, and between it and the private side; none is allowed."""
-    problems = [
-        *_files(case.release),
-        *_people(case.release),
-        *_profiles(case.release),
-        *_counts(case.release),
-    ]
+    looks = (_files, _people, _profiles, _counts, _verdict)
+    problems = [problem for look in looks for problem in look(case.release)]
     if not case.offline:
         problems += _private(case)
     problems = [problem for problem in problems if problem[0]]
@@ -43,7 +40,9 @@ def run(case: Case, threshold: float) -> Finding:
 def _files(release: Release) -> Iterator[Problem]:
     """Digests of every file listed, and nothing beside them: an extra file could carry anything."""
     listed = release.manifest["files"]
-    present = {str(f.relative_to(release.directory)) for f in release.directory.rglob("*") if not f.is_dir()}
+    found = [f for f in release.directory.rglob("*") if f.is_symlink() or not f.is_dir()]
+    present = {str(f.relative_to(release.directory)) for f in found}
+    yield sum(f.is_symlink() for f in found), "files that are links to somewhere else"
     yield (
         len([name for name in DATA_FILES if name not in listed]),
         "data files without a digest in the manifest",
@@ -54,6 +53,8 @@ def _files(release: Release) -> Iterator[Problem]:
         name for name in sorted(set(listed) & present) if digest(release.directory / name) != listed[name]
     ]
     yield len(tampered), f"files that differ from their digest ({', '.join(tampered)})"
+    noted = [name for name in DATA_FILES if pq.read_schema(release.directory / name).metadata]
+    yield len(noted), f"files with notes beside their columns ({', '.join(noted)})"
 
 
 def _people(release: Release) -> Iterator[Problem]:
@@ -99,6 +100,18 @@ def _counts(release: Release) -> Iterator[Problem]:
     yield len(wrong), f"counts of the manifest that are wrong ({', '.join(wrong)})"
 
 
+def _verdict(release: Release) -> Iterator[Problem]:
+    """A published release carries its verdict; in a candidate there is none yet."""
+    if "checks" not in release.manifest:
+        return
+    path = release.directory / "checks.json"
+    checks = release.manifest["checks"]
+    differ = not path.is_file() or read_json(path) != checks
+    yield int(differ), "verdicts that differ between manifest and checks.json"
+    failed = [c["name"] for c in checks if c["severity"] == "gate" and not c["passed"]]
+    yield len(failed), f"checks that failed and should have stopped the release ({', '.join(failed)})"
+
+
 def _private(case: Case) -> Iterator[Problem]:
     """Membership and members agree; everybody in the source is released or declared as withheld."""
     release, truth, withheld = case.release, case.truth, case.release.manifest["withheld"]
@@ -121,8 +134,8 @@ def _private(case: Case) -> Iterator[Problem]:
             int((claimed != release.member_group[known]).sum()),
             "people whose group differs from the membership",
         )
-    rated = np.diff(truth.ratings.indptr) > 0
-    yield _ghosts(rated, truth.unlisted_items), "members without a rating in the source"
+    # Invented people would hide real ones on paper only.
+    yield int((~truth.seen).sum()), "members without a rating in the source"
     yield (
         abs(truth.unlisted_users - _count(withheld.get("users"))),
         "people of the source neither released nor withheld",
@@ -132,11 +145,6 @@ def _private(case: Case) -> Iterator[Problem]:
         "items of the source neither released nor withheld",
     )
     yield int((truth.raters == 0).sum()), "items that nobody in the source rated"
-
-
-def _ghosts(rated: np.ndarray, unlisted_items: int) -> int:
-    """Invented people would hide real ones only on paper. (With items withheld, somebody may have rated only those.)"""
-    return int((~rated).sum()) if unlisted_items == 0 else 0
 
 
 def _missing(wanted: pa.StringArray, among: pa.StringArray) -> int:

@@ -1,8 +1,8 @@
 """k-anonymity (paper definition 3.3), recomputed from the published files.
 
-Everybody listed must share their published profile, items and ratings alike, with at least k − 1 others. Profiles
-are compared by content; neither the group's `size` nor anything else the release says about itself is believed.
-Group numbers are published too, so the people under one number must be at least k as well.
+Everybody listed must share their published profile, items and ratings alike, with at least k − 1 others.
+Profiles are compared by content; neither the group's `size` nor anything else the release says about itself
+is believed. Group numbers are published too, so the people under one number must be at least k as well.
 """
 
 import hashlib
@@ -19,7 +19,8 @@ from checks.result import Finding
 
 @check("k-anonymity", threshold=2, offline=True)
 def run(case: Case, threshold: float) -> Finding:
-    """Smallest set of people with one published profile; at least the manifest's k (and the threshold, if higher)."""
+    """Smallest set of people with one published profile; at least the manifest's k (and the threshold, if
+    higher)."""
     release = case.release
     needed = max(release.k, threshold)
     profile = profile_numbers(release)
@@ -40,7 +41,8 @@ def run(case: Case, threshold: float) -> Finding:
         smallest = 1  # whoever is in two groups is in their intersection
     below = int(per_group[per_group < needed].sum())
     detail = (
-        f"{len(np.unique(profile)):,} different profiles over {len(people):,} people; the smallest is shared by "
+        f"{len(np.unique(profile)):,} different profiles over {len(people):,} people; the "
+        f"smallest is shared by "
         f"{smallest:,}, promised is {needed:g}."
     )
     for count, words in (

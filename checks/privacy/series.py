@@ -12,7 +12,9 @@ def run(case: Case, threshold: float) -> Finding:
     detail = (
         "checked against every earlier release about the same people."
         if checked
-        else "safety across successive releases was not examined: groups of two releases about the same people can be "
-        "intersected, and people told apart who share a group in each. Publish one snapshot only, or use a series."
+        else "safety across successive releases was not examined: groups of two releases about "
+        "the same people can be "
+        "intersected, and people told apart who share a group in each. Publish one snapshot "
+        "only, or use a series."
     )
     return Finding(checked, float(checked), 1, detail)

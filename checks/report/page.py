@@ -15,13 +15,15 @@ from checks.utility.utility import summary
 from tasks.errors import Refused
 from tasks.store import read_json, write_bytes
 
+GROUPED = (
+    "Every person belongs to a group of similar people. All members of a group are published with the same "
+    "profile: "
+)
 METHODS = {
-    "predictive-padded": "Every person belongs to a group of similar people. All members of a group are published with the "
-    "same profile: a rating of every item, predicted by a model and averaged over the group.",
-    "predictive-simple": "Every person belongs to a group of similar people. All members of a group are published with the "
-    "same profile: the items somebody in the group rated, with one rating for all of them.",
-    "predictive-boosted": "Every person belongs to a group of similar people. All members of a group are published with the "
-    "same profile: the items somebody in the group rated and further ones that a model predicts with confidence.",
+    "predictive-padded": f"{GROUPED}a rating of every item, predicted by a model, averaged over the group.",
+    "predictive-simple": f"{GROUPED}the items somebody in the group rated, with one rating for all of them.",
+    "predictive-boosted": f"{GROUPED}the items somebody in the group rated and further ones that a model "
+    "predicts with confidence.",
 }
 OTHER_METHOD = "People are published under pseudonyms with ratings changed by the method named below."
 
@@ -78,7 +80,8 @@ def _facts(manifest: dict[str, Any]) -> str:
         "Groups per item (l)": f"at least {privacy['l']:,}",
         "Items an attacker may know (b)": f"{privacy['b']:,}",
         "Real ratings behind a cell": f"at least {privacy['min_contributors']:,}, or none",
-        "Scale and step": f"{manifest['rating_scale'][0]:g} to {manifest['rating_scale'][1]:g} by {manifest['rating_step']:g}",
+        "Scale and step": f"{manifest['rating_scale'][0]:g} to {manifest['rating_scale'][1]:g} by "
+        f"{manifest['rating_step']:g}",
         "Withheld": f"{withheld.get('users', 0)} people, {withheld.get('items', 0)} items",
         "Earlier releases of the same people": str(manifest["series"]),
     }
@@ -133,8 +136,10 @@ def _utility(utility_dir: Path) -> str:
         }
     )
     return (
-        f"<figure>{plot}<figcaption>From a shadow run of the same steps on the ratings that were not held out. A release "
-        f"is useful where “own group” is near the model and well below “random groups”.</figcaption></figure><dl>{terms}</dl>"
+        f"<figure>{plot}<figcaption>From a shadow run of the same steps on the ratings that "
+        f"were not held out. A release "
+        f"is useful where “own group” is near the model and well below “random "
+        f"groups”.</figcaption></figure><dl>{terms}</dl>"
     )
 
 

@@ -11,14 +11,15 @@ _TEXT = Template('''# $release, snapshot $snapshot
 
 $users people, $items items, $groups groups. $about
 
-Nobody in these files can be told from at least $others others: at least $k people share every published profile.
+Nobody in these files can be told from at least $others others: at least $k people share every published
+profile.
 Ratings are not what anybody said; they describe groups. Method: `$method`.
 
 ## Files
 
 | file | holds |
 |---|---|
-| `groups.parquet` | one row per group: `group`, `size`, `items` (positions in items.parquet; null = every item), `ratings` |
+| `groups.parquet` | `group`, `size`, `items` (positions in items.parquet; null = all), `ratings` (codes) |
 | `members.parquet` | `user` (a pseudonym made for this release alone) and `group` |
 | `items.parquet` | `item`, in position order |
 | `manifest.json` | promises, counts, scale, digests of all files, results of all checks |
@@ -72,7 +73,8 @@ def write_readme(release_dir: Path) -> None:
     padding = (
         "Every group has every item: that an item is listed does not mean that anybody in the group rated it."
         if release.complete
-        else "An item of a group was rated by at least one member or added on purpose; most members did not rate it."
+        else "An item of a group was rated by at least one member or added on purpose; most "
+        "members did not rate it."
     )
     text = _TEXT.substitute(
         release=manifest["release"],

@@ -22,7 +22,8 @@ SMALLEST_ROOM = 1e-4
 
 @check("utility", threshold=0.75)
 def run(case: Case, threshold: float) -> Finding:
-    """(target − original) / (random groups − original), in RMSE: 0 loses nothing, 1 is as bad as random groups."""
+    """(target − original) / (random groups − original), in RMSE: 0 loses nothing, 1 is as bad as random
+    groups."""
     if case.private is None:
         raise Refused(
             "there is no private directory with the figures of the shadow run", remedy="run `murmur audit`"
@@ -36,9 +37,12 @@ def run(case: Case, threshold: float) -> Finding:
     else:
         observed = 0.0 if loss <= 0 else None
     said = (
-        f"RMSE on held-out ratings: model {figures['original_rmse']:.4f}, own group {figures['target_deviation_rmse']:.4f}, "
-        f"nearest profile {figures['similar_user_rmse']:.4f}, random groups {figures['random_group_rmse']:.4f}, "
-        f"item means {figures['item_mean_rmse']:.4f}; {figures['null_share']:.1%} of the cells are not published; the own "
+        f"RMSE on held-out ratings: model {figures['original_rmse']:.4f}, own group "
+        f"{figures['target_deviation_rmse']:.4f}, "
+        f"nearest profile {figures['similar_user_rmse']:.4f}, random groups "
+        f"{figures['random_group_rmse']:.4f}, "
+        f"item means {figures['item_mean_rmse']:.4f}; {figures['null_share']:.1%} of the "
+        f"cells are not published; the own "
         f"group is the nearest for {figures['self_rank_1_share']:.1%}."
     )
     if observed is None:
