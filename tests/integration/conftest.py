@@ -9,7 +9,7 @@ import pytest
 
 
 def _mentions(process: Path, places: list[bytes]) -> bool:
-    """Does a process work in, write to, map or name one of these places? Dask rewrites titles: look deeper."""
+    """Does a process work in, write to, map or name one of these places? Titles alone may lie."""
     evidence = []
     with contextlib.suppress(OSError):  # gone meanwhile
         evidence += [(process / file).read_bytes() for file in ("cmdline", "environ", "maps")]

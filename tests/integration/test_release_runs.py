@@ -1,0 +1,296 @@
+"""Releases through the whole stack: backfills, reruns, refusals, a person's approval, a killed worker.
+
+One stack serves all tests, and everything it has to do is started at once: most of the time is Airflow's.
+"""
+
+import datetime
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+from distributed import Client
+
+from tasks.config import load
+from tasks.methods import graph
+from tasks.stack import ApiError, Stack
+from tasks.store import Store, files_below
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
+
+DAGS = Path(__file__).parents[2] / "dags"
+SNAPSHOTS = [datetime.date(2026, month, 1) for month in (2, 3, 4)]
+LATEST = datetime.datetime(2026, 4, 1, 3, tzinfo=datetime.UTC)  # the newest tick of the schedule below
+WAIT_SECONDS = 600.0
+
+RELEASE = """
+[release]
+name = "{name}"
+schedule = "0 3 1 2-4 *"
+approval = {approval}
+[source]
+format = "synthetic"
+[source.synthetic]
+users = 600
+items = 200
+ratings_per_user = 30.0
+[gate]
+{gate}
+"""
+
+
+class World:
+    """A running stack with three releases and one file that is broken."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.secret = root / "secret.key"
+        self.secret.write_bytes(secrets.token_bytes(32))
+        self.secret.chmod(0o600)
+        os.environ["MURMUR_SECRET_FILE"] = str(self.secret)
+        self.dags = root / "dags"
+        shutil.copytree(DAGS, self.dags, ignore=shutil.ignore_patterns("*.toml", "__pycache__"))
+        (self.dags / "releases").mkdir(exist_ok=True)
+        self.write("monthly")
+        self.write("signed", approval=True)
+        self.write("refused", gate="utility = 0.0")  # no release loses nothing at all
+        (self.dags / "releases" / "broken.toml").write_text(
+            "[release]\nname = 'broken'\nshedule = '@daily'\n"
+        )
+        self.stack = Stack(root / "state", store=root / "store", dags=self.dags, workers=2)
+
+    def write(self, name: str, *, approval: bool = False, gate: str = "") -> None:
+        text = RELEASE.format(name=name, approval=str(approval).lower(), gate=gate)
+        (self.dags / "releases" / f"{name}.toml").write_text(text)
+
+    @property
+    def client(self):
+        return self.stack.client
+
+    def published(self, snapshot: datetime.date, name: str = "monthly") -> dict[str, str]:
+        return comparable(self.stack.store.published(name, snapshot))
+
+    def run_of(self, snapshot: datetime.date, name: str = "monthly") -> dict:
+        (run,) = (
+            r
+            for r in self.client.runs(f"release_{name}")
+            if (r["logical_date"] or "").startswith(str(snapshot))
+        )
+        return run
+
+    def ended(self, run_id: str, name: str) -> bool:
+        return self.client.api("GET", f"/dags/release_{name}/dagRuns/{run_id}")["state"] in (
+            "success",
+            "failed",
+        )
+
+    def tasks_of(self, run_id: str, name: str) -> dict[str, dict]:
+        return {task["task_id"]: task for task in self.client.tasks(f"release_{name}", run_id)}
+
+
+def comparable(release: Path) -> dict[str, str]:
+    """Digests of what was published; the manifest without the moment and the code's version."""
+    files = files_below(release)
+    manifest = json.loads((release / "manifest.json").read_text())
+    files["manifest.json"] = json.dumps(
+        {k: v for k, v in manifest.items() if k not in ("created_at", "code_version")}
+    )
+    return files
+
+
+def kill_a_worker(stack: Stack) -> int:
+    """Kill -9 one Dask worker, as the kernel does when memory runs out."""
+    with Client(stack.environment["MURMUR_DASK"], set_as_default=False) as client:
+        pids = sorted(client.run(os.getpid).values())
+    assert len(pids) == stack.workers
+    os.kill(pids[0], signal.SIGKILL)
+    return pids[0]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """Start the stack and, at once, all the runs the tests look at."""
+    before = os.environ.get("MURMUR_SECRET_FILE")
+    world = World(tmp_path_factory.mktemp("world"))
+    try:
+        with world.stack as stack:
+            for name in ("monthly", "signed", "refused"):
+                stack.wait_for_dag(f"release_{name}")
+            world.backfill = stack.client.backfill("release_monthly", SNAPSHOTS[0], SNAPSHOTS[-1])
+            days = [
+                "--from-date",
+                str(LATEST.date()),
+                "--to-date",
+                str(LATEST.date() + datetime.timedelta(days=1)),
+            ]
+            stack.airflow("backfill", "create", "--dag-id", "release_signed", *days)
+            stack.client.unpause("release_signed")
+            world.refused = stack.client.trigger("release_refused", LATEST)
+            world.undated = stack.client.trigger("release_refused", None)
+            yield world
+    finally:
+        world.stack.stop()
+        world.stack.clean()
+        os.environ.pop("MURMUR_SECRET_FILE")
+        if before:
+            os.environ["MURMUR_SECRET_FILE"] = before
+
+
+def test_a_backfill_makes_every_release_although_a_worker_is_killed(world):
+    first = world.run_of(SNAPSHOTS[0])["dag_run_id"]
+    wait_for(lambda: world.tasks_of(first, "monthly")["padding"]["state"] == "running", "padding")
+    killed = kill_a_worker(world.stack)
+    world.client.wait_backfill(world.backfill, WAIT_SECONDS)
+    assert not psutil.pid_exists(killed)
+    assert [run["state"] for run in world.client.runs("release_monthly")] == ["success"] * 3
+    for snapshot in SNAPSHOTS:
+        manifest = json.loads(
+            (world.stack.store.published("monthly", snapshot) / "manifest.json").read_text()
+        )
+        assert manifest["snapshot"] == str(snapshot)
+        assert manifest["series"] == "unchecked"
+    assert len({world.published(snapshot)["groups.parquet"] for snapshot in SNAPSHOTS}) == 3
+
+
+def test_the_command_line_publishes_the_same_bytes(world):
+    config, store = world.dags / "releases" / "monthly.toml", world.root / "other-store"
+    command = [
+        Path(sys.executable).with_name("murmur"),
+        "run",
+        config,
+        "--snapshot",
+        str(SNAPSHOTS[0]),
+        "--store",
+        store,
+    ]
+    result = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["status"] == "published"
+    assert comparable(Store(store).published("monthly", SNAPSHOTS[0])) == world.published(SNAPSHOTS[0])
+
+
+def test_a_cleared_step_is_made_again_with_the_same_bytes(world):
+    run_id = world.run_of(SNAPSHOTS[1])["dag_run_id"]
+    step = world.stack.store.private("monthly", SNAPSHOTS[1]) / "work" / "homogenization"
+    before, release = files_below(step), world.published(SNAPSHOTS[1])
+    shutil.rmtree(step)  # or the step would only find its earlier result
+    body = {"dry_run": False, "dag_run_id": run_id, "task_ids": ["homogenization"], "only_failed": False}
+    world.client.api("POST", "/dags/release_monthly/clearTaskInstances", body)
+    assert world.client.wait("release_monthly", run_id, WAIT_SECONDS) == "success"
+    assert world.tasks_of(run_id, "monthly")["homogenization"]["try_number"] == 2
+    assert len(before) > 1
+    assert files_below(step) == before
+    assert world.published(SNAPSHOTS[1]) == release
+
+
+def test_every_release_is_announced_as_an_asset(world):
+    events = world.client.api("GET", "/assets/events?source_dag_id=release_monthly")["asset_events"]
+    extras = {event["extra"]["snapshot"]: event["extra"] for event in events}
+    assert sorted(extras) == [str(snapshot) for snapshot in SNAPSHOTS]
+    assert {event["name"] for event in events} == {"murmur://monthly"}
+    manifest = json.loads(
+        (world.stack.store.published("monthly", SNAPSHOTS[0]) / "manifest.json").read_text()
+    )
+    told = extras[str(SNAPSHOTS[0])]
+    assert {key: told["counts"][key] for key in manifest["counts"]} == manifest["counts"]
+    assert len(told["digest"]) == 64
+
+
+def test_a_person_decides_where_the_file_says_so(world):
+    run_id = world.run_of(LATEST.date(), "signed")["dag_run_id"]
+    details = f"/dags/release_signed/dagRuns/{run_id}/hitlDetails"
+    wait_for(
+        lambda: world.client.api("GET", details)["hitl_details"] or world.ended(run_id, "signed"),
+        "the question",
+    )
+    assert not world.stack.store.published("signed", LATEST.date()).exists()
+    (question,) = world.client.api("GET", details)["hitl_details"]
+    report = Path(question["body"].split("`")[1])
+    assert report.name == "report.html"
+    assert report.exists()
+    answer = f"/dags/release_signed/dagRuns/{run_id}/taskInstances/approve/-1/hitlDetails"
+    world.client.api("PATCH", answer, {"chosen_options": ["Approve"], "params_input": {}})
+    assert world.client.wait("release_signed", run_id, WAIT_SECONDS) == "success"
+    assert (world.stack.store.published("signed", LATEST.date()) / "manifest.json").exists()
+
+
+def test_a_refused_release_fails_at_once_and_says_why(world):
+    assert world.client.wait("release_refused", world.refused, WAIT_SECONDS) == "failed"
+    tasks = world.tasks_of(world.refused, "refused")
+    assert tasks["validate"]["state"] == "failed"
+    assert tasks["validate"]["try_number"] == 1
+    assert tasks["publish"]["state"] == "upstream_failed"
+    log = "\n".join(world.client.log("release_refused", world.refused, "validate", 1))
+    assert "the gate refused this release" in log
+    assert "utility: " in log
+    assert "report.html" in log
+    assert not world.stack.store.published("refused", LATEST.date()).exists()
+
+
+def test_a_run_without_a_logical_date_fails_at_once(world):
+    assert world.client.wait("release_refused", world.undated, WAIT_SECONDS) == "failed"
+    tasks = world.tasks_of(world.undated, "refused")
+    assert (tasks["ingest"]["state"], tasks["ingest"]["try_number"]) == ("failed", 1)
+    assert "has no logical date" in "\n".join(world.client.log("release_refused", world.undated, "ingest", 1))
+
+
+def test_nobody_weakens_a_promise_for_one_run(world):
+    body = {"logical_date": "2026-01-05T00:00:00Z", "conf": {"k": 2}}
+    with pytest.raises(ApiError, match="Invalid input for param k"):
+        world.client.api("POST", "/dags/release_monthly/dagRuns", body)
+
+
+def test_a_broken_file_is_shown_and_harms_no_other(world):
+    (error,) = world.client.api("GET", "/importErrors")["import_errors"]
+    assert error["filename"] == "release_errors.py"
+    assert "broken.toml" in error["stack_trace"]
+    assert "release.shedule: unknown key" in error["stack_trace"]
+    dags = world.client.api("GET", "/dags")["dags"]
+    assert {dag["dag_id"] for dag in dags} == {"release_monthly", "release_signed", "release_refused"}
+
+
+def test_only_references_pass_between_tasks(world):
+    run_id = world.run_of(SNAPSHOTS[0])["dag_run_id"]
+    for step in graph(load(world.dags / "releases" / "monthly.toml")):
+        place = f"/dags/release_monthly/dagRuns/{run_id}/taskInstances/{step}/xcomEntries/return_value"
+        value = world.client.api("GET", place)["value"]
+        value = json.loads(value) if isinstance(value, str) else value
+        assert set(value) == {"step", "path", "digest", "counts"}
+        assert len(json.dumps(value)) < 2000
+
+
+def test_no_log_names_a_person(world):
+    people = pq.read_table(
+        world.stack.store.private("monthly", SNAPSHOTS[0]) / "membership.parquet", columns=["user"]
+    )
+    names = re.compile(
+        rb"\b(" + b"|".join(re.escape(str(name).encode()) for name in people["user"].to_pylist()) + rb")\b"
+    )
+    logs = [path for path in world.stack.state.rglob("*.log") if path.is_file()]
+    assert len(logs) > 40
+    assert [path.name for path in logs if names.search(path.read_bytes())] == []
+
+
+def test_nothing_is_left_running(world, left_behind):
+    database = (world.stack.state / "postgres").readlink()
+    assert len(left_behind(world.root, database)) > 8  # the search does find them while they run
+    begun = time.monotonic()
+    world.stack.stop()
+    assert time.monotonic() - begun < 25
+    assert left_behind(world.root, database) == []
+
+
+def wait_for(condition, what: str, timeout: float = WAIT_SECONDS) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not come"
+        time.sleep(0.5)
