@@ -1,7 +1,7 @@
 """Releases for the gate to judge, made without any code of the pipeline: good ones and planted violations.
 
-`grouped` pads with a small matrix factorization, groups by repeated bisection and homogenizes as asked; `write`
-puts a release, its membership and its utility figures on disk as the contract has them.
+`grouped` pads with a small matrix factorization, groups by repeated bisection and homogenizes as asked;
+`write` puts a release, its membership and its utility figures on disk as the contract has them.
 """
 
 import datetime
@@ -24,7 +24,8 @@ SNAPSHOT = datetime.date(2026, 1, 1)
 
 @dataclass
 class Made:
-    """A release in memory: ratings (users × items), each user's group, published values (NaN: not published)."""
+    """A release in memory: ratings (users × items), each user's group, published values (NaN: not
+    published)."""
 
     ratings: sp.csr_array
     group_of: np.ndarray
@@ -37,10 +38,20 @@ class Made:
     scale: tuple[float, float] = (1.0, 5.0)
     method: str = "predictive-padded"
     withheld: dict = field(default_factory=lambda: {"users": 0, "items": 0, "why": ""})
+    user_ids: list[str] | None = None
+    item_ids: list[str] | None = None
 
     @property
     def n_groups(self) -> int:
         return self.values.shape[0]
+
+    @property
+    def users(self) -> np.ndarray:
+        return np.array(self.user_ids or [f"person {u}" for u in range(self.ratings.shape[0])])
+
+    @property
+    def items(self) -> np.ndarray:
+        return np.array(self.item_ids or [f"item {i}" for i in range(self.ratings.shape[1])])
 
     def but(self, **changes: object) -> "Made":
         return replace(self, **changes)  # type: ignore[arg-type]
@@ -86,7 +97,8 @@ class Model:
 def fit(
     ratings: sp.csr_array, rank: int = 16, rare: int = 3, sweeps: int = 8, reg: float = 0.06, seed: int = 0
 ) -> Model:
-    """Alternating least squares; items with fewer than `rare` raters get the global prior (0: all are fitted)."""
+    """Alternating least squares; items with fewer than `rare` raters get the global prior (0: all are
+    fitted)."""
     users, items = ratings.shape
     rng = np.random.default_rng(seed)
     mean = float(ratings.data.mean())
@@ -150,7 +162,8 @@ def grouped(
     l: int = 2,  # noqa: E741
     scale: tuple[float, float] = (1.0, 5.0),
 ) -> Made:
-    """A release by the paper's recipe: `shape` padded or simple, observed ratings kept or not, c contributors."""
+    """A release by the paper's recipe: `shape` padded or simple, observed ratings kept or not, c
+    contributors."""
     model = model or fit(ratings, rank, c if rare is None else rare)
     group_of = bisect(np.hstack([model.p, model.user[:, None]]), k)
     n_groups = int(group_of.max()) + 1
@@ -183,7 +196,7 @@ def grouped(
     return Made(ratings, group_of, values, k, l, 1, c, step, scale, method)
 
 
-def write(made: Made, root: Path) -> tuple[Path, Path]:
+def write(made: Made, root: Path, pseudonyms: list[str] | None = None) -> tuple[Path, Path]:
     """Put a release on disk; returns its published and its private directory."""
     published, private = root / "published", root / "private"
     published.mkdir(parents=True)
@@ -211,17 +224,15 @@ def write(made: Made, root: Path) -> tuple[Path, Path]:
         }
     )
     users = len(made.group_of)
-    pseudonyms = np.array([f"{(u * 2654435761) % 2**32:08x}" for u in range(users)])
-    order = np.argsort(pseudonyms)
+    names = np.array(pseudonyms or [f"{(u * 2654435761) % 2**32:08x}" for u in range(users)])
+    order = np.argsort(names)
     pq.write_table(groups, published / "groups.parquet")
-    members = {"user": pa.array(pseudonyms[order]), "group": pa.array(made.group_of[order], pa.int32())}
+    members = {"user": pa.array(names[order]), "group": pa.array(made.group_of[order], pa.int32())}
     pq.write_table(pa.table(members), published / "members.parquet")
-    pq.write_table(
-        pa.table({"item": [f"item {i}" for i in range(made.values.shape[1])]}), published / "items.parquet"
-    )
+    pq.write_table(pa.table({"item": made.items.tolist()}), published / "items.parquet")
     membership = {
-        "user": pa.array([f"person {u}" for u in order]),
-        "pseudonym": pa.array(pseudonyms[order]),
+        "user": pa.array([*made.users[order]]),
+        "pseudonym": pa.array(names[order]),
         "group": pa.array(made.group_of[order], pa.int32()),
     }
     pq.write_table(pa.table(membership), private / "membership.parquet")
@@ -236,7 +247,7 @@ def write(made: Made, root: Path) -> tuple[Path, Path]:
             "users": users,
             "items": made.values.shape[1],
             "groups": made.n_groups,
-            "ratings": made.ratings.nnz,
+            "ratings": published_ratings,
         },
         "rating_scale": [low, high],
         "rating_step": made.step,
@@ -261,7 +272,8 @@ def seal(published: Path) -> None:
 
 
 def write_utility(directory: Path, *, worse: float = 0.05, n: int = 2000) -> None:
-    """Held-out figures of a shadow run: the target's error is `worse` of the way from the model to random groups."""
+    """Held-out figures of a shadow run: the target's error is `worse` of the way from the model to random
+    groups."""
     rng = np.random.default_rng(3)
     truth = rng.integers(1, 6, n).astype(np.float32)
     noise = rng.normal(0, 1, (4, n)).astype(np.float32)
@@ -288,21 +300,22 @@ def write_utility(directory: Path, *, worse: float = 0.05, n: int = 2000) -> Non
     )
 
 
-def blocks(ratings: sp.csr_array, size: int = 50_000) -> list[SimpleNamespace]:
+def blocks(made: Made, size: int = 50_000) -> list[SimpleNamespace]:
     """The ratings as tasks.formats would deliver them."""
+    ratings = made.ratings
     rows = np.repeat(np.arange(ratings.shape[0]), np.diff(ratings.indptr))
-    made = []
+    parts = []
     for start in range(0, ratings.nnz, size):
         part = slice(start, start + size)
-        made.append(
+        parts.append(
             SimpleNamespace(
-                users=pa.array([f"person {u}" for u in rows[part]]),
-                items=pa.array([f"item {i}" for i in ratings.indices[part]]),
+                users=pa.array(made.users[rows[part]].tolist()),
+                items=pa.array(made.items[ratings.indices[part]].tolist()),
                 ratings=ratings.data[part],
                 timestamps=None,
             )
         )
-    return made
+    return parts
 
 
 def case(made: Made, root: Path) -> Case:
@@ -314,5 +327,5 @@ def case(made: Made, root: Path) -> Case:
 def reopen(made: Made, published: Path, private: Path) -> Case:
     """The same after somebody changed files."""
     release = Release(published)
-    truth = Truth.build(release, Membership.read(private), blocks(made.ratings))
+    truth = Truth.build(release, Membership.read(private), blocks(made))
     return Case(release, truth, private, SNAPSHOT)

@@ -1,0 +1,56 @@
+"""Releases to judge, made once."""
+
+import copy
+import tempfile
+from pathlib import Path
+
+import made_releases as made
+import pytest
+
+
+@pytest.fixture(scope="session")
+def ratings():
+    return made.synthetic()
+
+
+@pytest.fixture(scope="session")
+def models(ratings):
+    """The padding model with the rare-item rule, and without it."""
+    return {"ruled": made.fit(ratings, rank=12, rare=3), "unruled": made.fit(ratings, rank=12, rare=0)}
+
+
+@pytest.fixture(scope="session")
+def releases(ratings, models):
+    """Good and bad releases of the same ratings, by name."""
+    make = {
+        "padded": {},
+        "simple": {"shape": "simple"},
+        "observed kept": {"keep_observed": True, "c": 1},
+        "single contributors": {"shape": "simple", "c": 1},
+    }
+    return {name: made.grouped(ratings, 5, model=models["ruled"], **how) for name, how in make.items()}
+
+
+@pytest.fixture
+def case(releases, tmp_path):
+    """Put one of the releases on disk and open it."""
+
+    def build(name: str = "padded"):
+        return made.case(releases[name], Path(tempfile.mkdtemp(dir=tmp_path)))
+
+    return build
+
+
+@pytest.fixture
+def violated(releases, tmp_path):
+    """A release whose files somebody changed: build(name, change) → (published, private, release)."""
+
+    def build(change, name: str = "padded", *, seal: bool = True):
+        release = copy.deepcopy(releases[name])
+        published, private = made.write(release, tmp_path / "violated")
+        change(published, private)
+        if seal:
+            made.seal(published)
+        return published, private, release
+
+    return build

@@ -1,0 +1,249 @@
+"""Planted violations: everything a broken or dishonest release could contain is refused, offline where possible."""
+
+import made_releases as made
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from checks.gate import judge_case, verify
+from tasks.store import read_json, write_json
+
+
+def rewrite(path, change):
+    """Change the rows of a Parquet file, keeping its schema."""
+    table = pq.read_table(path)
+    pq.write_table(pa.Table.from_pylist(change(table.to_pylist()), schema=table.schema), path)
+
+
+def renumber(published, **counts):
+    manifest = read_json(published / "manifest.json")
+    write_json(published / "manifest.json", manifest | {"counts": manifest["counts"] | counts})
+
+
+def lose_a_member(published, private):
+    """A group of k − 1, everything else consistent."""
+    gone = pq.read_table(published / "members.parquet").to_pylist()[0]
+    rewrite(published / "members.parquet", lambda rows: [r for r in rows if r["user"] != gone["user"]])
+    rewrite(private / "membership.parquet", lambda rows: [r for r in rows if r["pseudonym"] != gone["user"]])
+    rewrite(
+        published / "groups.parquet",
+        lambda rows: [{**r, "size": r["size"] - (r["group"] == gone["group"])} for r in rows],
+    )
+    counts = read_json(published / "manifest.json")["counts"]
+    renumber(published, users=counts["users"] - 1, ratings=counts["ratings"] - counts["items"])
+
+
+def two_groups(published, private):
+    """One pseudonym listed in two groups."""
+    rewrite(published / "members.parquet", lambda rows: [{**rows[0], "group": rows[0]["group"] ^ 1}, *rows])
+
+
+def two_profiles(published, private):
+    """One group number with two profiles."""
+    rewrite(published / "groups.parquet", lambda rows: [*rows, {**rows[1], "group": rows[0]["group"]}])
+
+
+def no_group(published, private):
+    """A member of a group that is not there."""
+    rewrite(published / "members.parquet", lambda rows: [{**rows[0], "group": 9999}, *rows[1:]])
+
+
+def no_members(published, private):
+    """A group nobody belongs to."""
+    rewrite(published / "groups.parquet", lambda rows: [*rows, {**rows[0], "group": 9999}])
+
+
+OFFLINE = {
+    "a group of k−1": (lose_a_member, {"k-anonymity"}),
+    "a pseudonym in two groups": (two_groups, {"integrity", "k-anonymity"}),
+    "a group id with two profiles": (two_profiles, {"integrity", "k-anonymity"}),
+    "a member of no group": (no_group, {"integrity", "k-anonymity"}),
+    "a group without members": (no_members, {"integrity", "k-anonymity"}),
+}
+
+
+@pytest.mark.parametrize("what", OFFLINE)
+def test_verify_refuses(violated, what):
+    change, expected = OFFLINE[what]
+    published, private, release = violated(change)
+    assert set(verify(published).failed) == expected
+    assert expected <= set(judge_case(made.reopen(release, published, private), {}).failed)
+
+
+def test_a_group_below_k_is_also_found_by_the_attacks(violated):
+    published, private, release = violated(lose_a_member, "simple")
+    failed = judge_case(made.reopen(release, published, private), {}).failed
+    assert {"k-anonymity", "structure-based", "label-based"} <= set(failed)
+
+
+def test_an_item_in_too_few_groups(violated):
+    def drop(published, private):
+        def without(rows):
+            keep = {r["group"] for r in rows if 0 in r["items"]}
+            keep = set(sorted(keep)[:1])
+            for r in rows:
+                if 0 in r["items"] and r["group"] not in keep:
+                    r["ratings"], r["items"] = r["ratings"][1:], r["items"][1:]
+            return rows
+
+        rewrite(published / "groups.parquet", without)
+
+    published, _, _ = violated(drop, "simple")
+    verdict = verify(published)
+    assert "diversity" in verdict.failed
+    diversity = next(c for c in verdict.checks if c.name == "diversity")
+    assert (diversity.observed, diversity.threshold) == (1, 2)
+
+
+def test_a_tampered_file(violated):
+    def nudge(published, private):
+        rewrite(
+            published / "groups.parquet",
+            lambda rows: [
+                {**rows[0], "ratings": bytes([rows[0]["ratings"][0] ^ 1]) + rows[0]["ratings"][1:]},
+                *rows[1:],
+            ],
+        )
+
+    published, _, _ = violated(nudge, seal=False)
+    verdict = verify(published)
+    assert verdict.failed == ["integrity"]
+    assert "groups.parquet" in verdict.checks[1].detail
+
+
+CONTRADICTIONS = {
+    "an unlisted file": (lambda p, _: (p / "ids.txt").write_text("17"), "does not list", False),
+    "a hidden file": (lambda p, _: (p / ".ids").write_text("17"), "does not list", False),
+    "a missing file": (
+        lambda p, _: write_json(p / "manifest.json", _with_file(p, "gone")),
+        "are missing",
+        False,
+    ),
+    "a link": (lambda p, _: (p / "x").symlink_to("/etc/hostname"), "links to somewhere else", False),
+    "wrong counts": (lambda p, _: renumber(p, groups=1), "counts of the manifest", True),
+    "a code off the scale": (
+        lambda p, _: rewrite(
+            p / "groups.parquet",
+            lambda rows: [{**rows[0], "ratings": b"\xff" + rows[0]["ratings"][1:]}, *rows[1:]],
+        ),
+        "off the scale",
+        True,
+    ),
+    "a wrong size": (
+        lambda p, _: rewrite(p / "groups.parquet", lambda rows: [{**rows[0], "size": 50}, *rows[1:]]),
+        "whose size",
+        True,
+    ),
+    "members in source order": (
+        lambda p, _: rewrite(p / "members.parquet", lambda rows: rows[::-1]),
+        "pseudonym order",
+        True,
+    ),
+    "notes in a file": (
+        lambda p, _: pq.write_table(
+            pq.read_table(p / "items.parquet").replace_schema_metadata({"owner": "person 17"}),
+            p / "items.parquet",
+        ),
+        "notes beside their columns (items.parquet)",
+        True,
+    ),
+    "a failed check": (
+        lambda p, _: _judged(p, passed=False),
+        "should have stopped the release (k-anonymity)",
+        True,
+    ),
+}
+
+
+def _with_file(published, name):
+    manifest = read_json(published / "manifest.json")
+    return manifest | {"files": manifest["files"] | {name: "0" * 64}}
+
+
+def _judged(published, *, passed):
+    checks = [{"name": "k-anonymity", "severity": "gate", "passed": passed}]
+    write_json(published / "checks.json", checks)
+    write_json(published / "manifest.json", read_json(published / "manifest.json") | {"checks": checks})
+
+
+@pytest.mark.parametrize("what", CONTRADICTIONS)
+def test_contradictions(violated, what):
+    change, words, seal = CONTRADICTIONS[what]
+    published, _, _ = violated(change, seal=seal)
+    verdict = verify(published)
+    assert verdict.failed == ["integrity"]
+    assert words in next(c for c in verdict.checks if c.name == "integrity").detail
+
+
+def test_a_verdict_that_passed_is_no_contradiction(violated):
+    published, _, _ = violated(lambda p, _: _judged(p, passed=True))
+    assert verify(published).passed
+
+
+PRIVATE = {
+    "another group than the owner's": (
+        lambda _, p: rewrite(
+            p / "membership.parquet", lambda rows: [{**rows[0], "group": rows[0]["group"] ^ 1}, *rows[1:]]
+        ),
+        "group differs",
+    ),
+    "somebody the owner does not know": (
+        lambda _, p: rewrite(p / "membership.parquet", lambda rows: rows[1:]),
+        "who are not in the membership",
+    ),
+    "an invented person": (
+        lambda _, p: rewrite(
+            p / "membership.parquet", lambda rows: [{**rows[0], "user": "nobody"}, *rows[1:]]
+        ),
+        "members without a rating in the source",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", PRIVATE)
+def test_contradictions_with_the_private_side(violated, what):
+    change, words = PRIVATE[what]
+    published, private, release = violated(change)
+    assert verify(published).passed  # the public cannot see it
+    opened = made.reopen(release, published, private)
+    result = next(c for c in judge_case(opened, {}).checks if c.name == "integrity")
+    assert not result.passed
+    assert words in result.detail
+
+
+def test_people_left_out_must_be_declared(releases, tmp_path):
+    """Five people of the source are in no group: fine when withheld, a contradiction when not."""
+    whole = releases["padded"]
+    keep = whole.group_of != whole.n_groups - 1
+    part = whole.but(group_of=whole.group_of[keep], values=whole.values[:-1], ratings=whole.ratings[keep])
+    part.user_ids = whole.users[keep].tolist()
+    for count, passed in (((~keep).sum(), True), (0, False)):
+        declared = part.but(withheld={"users": int(count), "items": 0, "why": "test"})
+        published, private = made.write(declared, tmp_path / str(count))
+        release = made.Release(published)
+        truth = made.Truth.build(release, made.Membership.read(private), made.blocks(whole))
+        verdict = judge_case(made.Case(release, truth, private), {})
+        assert next(c for c in verdict.checks if c.name == "integrity").passed is passed
+        assert truth.unlisted_users == (~keep).sum()
+
+
+def test_pseudonyms_that_lead_back(releases, tmp_path):
+    """Ids as they are, plain hashes, and numbers in the order of the ids."""
+    import hashlib
+
+    release = releases["padded"]
+    names = {
+        "themselves": release.users.tolist(),
+        "hashes": [hashlib.sha256(u.encode()).hexdigest()[:32] for u in release.users],
+        "numbers": [f"{n:06d}" for n in pc_rank(release.users)],
+    }
+    for what, pseudonyms in names.items():
+        published, private = made.write(release, tmp_path / what, pseudonyms=pseudonyms)
+        verdict = judge_case(made.reopen(release, published, private), {})
+        assert "pseudonyms" in verdict.failed, what
+
+
+def pc_rank(values):
+    import numpy as np
+
+    return np.argsort(np.argsort(values))
