@@ -17,6 +17,5 @@ class Padding(Settings):
     )
     iterations: int = Field(default=10, ge=1, le=200)
     keep_observed: bool = Field(
-        default=False,
-        description="true publishes observed ratings inside the group means, as the paper's Algorithm 1",
+        default=False, description="true keeps observed ratings in the padded data, as the paper's Algorithm 1"
     )

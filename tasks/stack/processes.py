@@ -8,6 +8,7 @@ before it is stopped; what ignores the polite signal for ten seconds is killed.
 import contextlib
 import ctypes
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -55,7 +56,7 @@ class Component:
                 start_new_session=True,
                 umask=PRIVATE_UMASK,
                 user=self.user,
-                group=self.user and _group_of(self.user),
+                group=self.user and pwd.getpwnam(self.user).pw_gid,
                 extra_groups=[] if self.user else None,
                 preexec_fn=_die_with_parent(self.stop_signal),
             )
@@ -87,12 +88,19 @@ class Component:
 def stop(components: Iterable[Component], grace: float = GRACE_SECONDS) -> None:
     """Stop components together: the polite signal to their groups, then KILL to whoever is left."""
     running = [c for c in components if c.process is not None]
-    families = [process for component in running for process in component.family()]
+    families = {component.name: component.family() for component in running}
     for component in running:
         assert component.process is not None
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(component.process.pid, component.stop_signal)
-    _, stubborn = psutil.wait_procs(families, timeout=grace)
+        # PostgreSQL ends its own processes in the right order; the others must each be told.
+        groups = {component.process.pid}
+        if component.stop_signal == signal.SIGTERM:
+            groups |= {
+                group for process in families[component.name] if (group := _group_of(process)) is not None
+            }
+        for group in groups:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(group, component.stop_signal)
+    _, stubborn = psutil.wait_procs([p for family in families.values() for p in family], timeout=grace)
     latecomers = (process for component in running for process in component.family())
     for process in {*stubborn, *latecomers}:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -150,10 +158,11 @@ def tail(log: Path, lines: int = 15) -> str:
     return "\n".join(f"  | {line}" for line in text.splitlines()[-lines:])
 
 
-def _group_of(user: str) -> int:
-    import pwd
-
-    return pwd.getpwnam(user).pw_gid
+def _group_of(process: psutil.Process) -> int | None:
+    try:
+        return os.getpgid(process.pid)
+    except ProcessLookupError:
+        return None
 
 
 def _die_with_parent(number: signal.Signals) -> Callable[[], None] | None:

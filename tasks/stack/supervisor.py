@@ -23,6 +23,10 @@ from tasks.store import Store
 
 START_SECONDS = 180.0
 
+# Who runs things, and who answers them; the database serves both and stops last.
+WORKING = {"migrate", "scheduler", "dag-processor", "triggerer"}
+SERVING = {"api-server", "dask-scheduler", "dask-worker"}
+
 
 class Stack:
     """`with Stack() as stack:` gives a running stack; nothing of it is left afterwards, however it ends.
@@ -90,12 +94,12 @@ class Stack:
             raise
 
     def stop(self) -> None:
-        """Stop everything; the database last, as the others use it."""
-        with undisturbed():
-            stop(c for c in self._components if c.name != "postgres")
-            stop(c for c in self._components if c.name == "postgres")
-            self._components.clear()
-            self._lock.release()
+        """Stop everything, users before what they use: a task that cannot report to the API hangs on."""
+        with undisturbed(), contextlib.ExitStack() as last_first:  # each is called whatever the others do
+            last_first.callback(self._lock.release)
+            for names in ({"postgres"}, SERVING, WORKING):
+                last_first.callback(stop, [c for c in self._components if c.name in names])
+        self._components.clear()
 
     def check(self) -> None:
         """Raise if a component has died."""

@@ -26,13 +26,17 @@ class Params(Settings):
     metric: str
     max_diff: float
     least_users: int
+    keep_observed: bool
 
 
 def params(config: ReleaseConfig) -> Params:
     """Pick this step's settings."""
     low, high = config.source.scale
     return Params(
-        metric=config.clustering.metric, max_diff=high - low, least_users=GROUPS_PER_BIN * config.privacy.k
+        metric=config.clustering.metric,
+        max_diff=high - low,
+        least_users=GROUPS_PER_BIN * config.privacy.k,
+        keep_observed=config.padding.keep_observed,
     )
 
 
@@ -68,7 +72,7 @@ def run(job: Job) -> dict[str, Any]:
 def _nearest_centers(
     block: tuple[int, int], *, ingest: Path, padding: Path, centers: Path, params: Params
 ) -> np.ndarray:
-    rows = padded_rows(ingest, padding, np.arange(*block))
+    rows = padded_rows(ingest, padding, np.arange(*block), keep_observed=params.keep_observed)
     index, _ = nearest(rows, np.load(centers), metric=params.metric, max_diff=params.max_diff)
     return index
 

@@ -20,13 +20,17 @@ class Params(Settings):
     metric: str
     max_diff: float
     iterations: int
+    keep_observed: bool
 
 
 def params(config: ReleaseConfig) -> Params:
-    """Pick this step's settings (also those of binning and clustering: one metric for all three)."""
+    """Pick this step's settings."""
     low, high = config.source.scale
     return Params(
-        metric=config.clustering.metric, max_diff=high - low, iterations=config.clustering.iterations
+        metric=config.clustering.metric,
+        max_diff=high - low,
+        iterations=config.clustering.iterations,
+        keep_observed=config.padding.keep_observed,
     )
 
 
@@ -58,7 +62,7 @@ def _find_centers(
     out: Path,
 ) -> list[int]:
     count, rng = block
-    points = padded_rows(ingest, padding, np.load(sample))
+    points = padded_rows(ingest, padding, np.load(sample), keep_observed=params.keep_observed)
     # Half the mean size: balanced enough for the bins to come, free enough to follow the data.
     least = max(1, len(points) // (2 * count))
     labels, centers = bounded_tmeans(
@@ -74,6 +78,9 @@ def _find_centers(
     return np.bincount(labels, minlength=count).tolist()
 
 
-def padded_rows(ingest: Path, padding: Path, users: np.ndarray) -> np.ndarray:
-    """Padded rating vectors of some users, observed ratings in place: grouping stays private and may use them."""
-    return open_model(padding).padded_rows(users, Ratings(ingest).by_user.take(users))
+def padded_rows(ingest: Path, padding: Path, users: np.ndarray, *, keep_observed: bool) -> np.ndarray:
+    """Padded rating vectors of some users: predictions, observed ratings in place where they are kept."""
+    model = open_model(padding)
+    if not keep_observed:
+        return model.rows(users)
+    return model.padded_rows(users, Ratings(ingest).by_user.take(users))

@@ -20,6 +20,7 @@ class Params(Settings):
     max_diff: float
     iterations: int
     k: int
+    keep_observed: bool
 
 
 def params(config: ReleaseConfig) -> Params:
@@ -30,6 +31,7 @@ def params(config: ReleaseConfig) -> Params:
         max_diff=high - low,
         iterations=config.clustering.iterations,
         k=config.privacy.k,
+        keep_observed=config.padding.keep_observed,
     )
 
 
@@ -69,7 +71,7 @@ def _cluster_bin(
     count = len(users) // params.k
     if count <= 1:
         return np.zeros(len(users), np.int32)
-    points = padded_rows(ingest, padding, users)
+    points = padded_rows(ingest, padding, users, keep_observed=params.keep_observed)
     labels, _ = bounded_tmeans(
         points,
         t=count,

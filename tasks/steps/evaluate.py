@@ -137,7 +137,7 @@ def _rank_profiles(
 def _rank_block(
     users: np.ndarray, *, ingest: Path, padding: Path, clustering: Path, release: Path, config: ReleaseConfig
 ) -> tuple[np.ndarray, np.ndarray]:
-    rows = padded_rows(ingest, padding, users)
+    rows = padded_rows(ingest, padding, users, keep_observed=True)
     low, high = config.source.scale
     metric, max_diff = config.clustering.metric, high - low
     kind = code_type(config.source.scale, config.privacy.rating_step)

@@ -34,10 +34,10 @@ def measure(run: Run, ranks: pd.DataFrame) -> Figures:
     low, high = run.config.source.scale
     users = Ratings(made["ingest"]).n_users
     sample = np.sort(run.rng("figures").choice(users, min(users, PAIRWISE_USERS), replace=False))
-    rows = padded_rows(made["ingest"], made["padding"], sample)
+    rows = _rows(made, sample)
     bins = np.load(made["binning"] / "bins.npy")
     largest = np.flatnonzero(bins == np.bincount(bins).argmax())[:PAIRWISE_USERS]
-    inside = padded_rows(made["ingest"], made["padding"], largest)
+    inside = _rows(made, largest)
     return Figures(
         _bin_sizes(run, made, high - low),
         {
@@ -57,22 +57,22 @@ def _bin_sizes(run: Run, made: dict[str, Path], max_diff: float) -> dict[str, np
     blocks = [np.arange(start, min(start + 1024, users)) for start in range(0, users, 1024)]
     best, distance = np.zeros(len(virtual), np.int64), np.full(len(virtual), np.inf)
     for block in blocks:
-        apart = distances(
-            padded_rows(made["ingest"], made["padding"], block), virtual, metric=metric, max_diff=max_diff
-        )
+        apart = distances(_rows(made, block), virtual, metric=metric, max_diff=max_diff)
         nearer = apart.min(axis=0) < distance
         best[nearer], distance[nearer] = block[apart.argmin(axis=0)][nearer], apart.min(axis=0)[nearer]
-    real = padded_rows(made["ingest"], made["padding"], best)
+    real = _rows(made, best)
     sizes = {}
     for name, centers in (("real-user centers", real), ("virtual centers", virtual)):
         found = [
-            nearest(
-                padded_rows(made["ingest"], made["padding"], block), centers, metric=metric, max_diff=max_diff
-            )[0]
-            for block in blocks
+            nearest(_rows(made, block), centers, metric=metric, max_diff=max_diff)[0] for block in blocks
         ]
         sizes[name] = np.bincount(np.concatenate(found), minlength=len(centers))
     return sizes
+
+
+def _rows(made: dict[str, Path], users: np.ndarray) -> np.ndarray:
+    """Padded vectors as the paper has them, observed ratings in place."""
+    return padded_rows(made["ingest"], made["padding"], users, keep_observed=True)
 
 
 def _pair_histogram(points: np.ndarray, metric: str, max_diff: float) -> np.ndarray:

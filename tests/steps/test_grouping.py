@@ -94,7 +94,7 @@ def test_users_go_to_the_nearest_center(release):
         centers = np.load(pipeline.execute("centers", run)["path"] + "/centers.npy")
         bins = np.load(pipeline.execute("binning", run)["path"] + "/bins.npy")
         paths = [pipeline.execute(name, run)["path"] for name in ("ingest", "padding")]
-    rows = padded_rows(*map(Path, paths), np.arange(60))
+    rows = padded_rows(*map(Path, paths), np.arange(60), keep_observed=False)
     assert len(centers) == 7  # the root of 60 users
     nearest = distances(rows, centers, metric="weighted-squared", max_diff=4.0).argmin(axis=1)
     merged = {b for b in range(7) if b not in bins}
@@ -103,7 +103,7 @@ def test_users_go_to_the_nearest_center(release):
 
 def merge(bins, centers, least):
     points = np.array(centers, np.float32).reshape(-1, 1)
-    params = Params(metric="weighted", max_diff=10.0, least_users=least)
+    params = Params(metric="weighted", max_diff=10.0, least_users=least, keep_observed=False)
     return merge_small_bins(np.array(bins), points, params).tolist()
 
 
