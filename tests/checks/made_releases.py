@@ -294,10 +294,13 @@ def write_utility(directory: Path, *, worse: float = 0.05, n: int = 2000) -> Non
         "groups": pa.array(np.full(200, 60), pa.int32()),
     }
     pq.write_table(pa.table(ranks), directory / "ranks.parquet")
-    histogram = {"1": 10, "2": 20, "3": 30, "4": 40, "5": 20}
-    write_json(
-        directory / "summary.json", {"histograms": {"before": histogram, "after": histogram}, "facts": {}}
-    )
+    shares = {
+        "edges": [1, 2, 3, 4, 5],
+        "observed_share": [0.01] * 4,
+        "null_share": 0.96,
+        "padded_share": [0.25] * 4,
+    }
+    write_json(directory / "summary.json", {"histogram": shares})
 
 
 def blocks(made: Made, size: int = 50_000) -> list[SimpleNamespace]:

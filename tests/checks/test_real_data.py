@@ -1,0 +1,88 @@
+"""The gate on MovieLens: what it lets through and what it refuses, read through the real formats."""
+
+import made_releases as made
+import numpy as np
+import pytest
+
+from checks.gate import audit, judge
+from tasks.config import parse
+
+pytestmark = pytest.mark.data
+
+
+class World:
+    """A real data set, the model fitted to it, and releases of it on disk."""
+
+    def __init__(self, place, name, root):
+        self.source = parse(
+            {"release": {"name": "x"}, "source": {"format": f"movielens-{name}", "path": str(place)}}
+        ).source
+        file, separator = {"100k": ("u.data", "\t"), "1m": ("ratings.dat", "::")}[name]
+        lines = (place / file).read_text(encoding="latin-1").splitlines()
+        table = np.array([line.split(separator)[:3] for line in lines])
+        users, rows = np.unique(table[:, 0], return_inverse=True)
+        items, columns = np.unique(table[:, 1], return_inverse=True)
+        self.ids = {"user_ids": users.tolist(), "item_ids": items.tolist()}
+        self.ratings = made.csr(rows, columns, table[:, 2].astype(np.float32), (len(users), len(items)))
+        self.model = made.fit(self.ratings, rank=16, sweeps={"100k": 6, "1m": 3}[name])
+        self.root = root
+
+    def judge(self, k, **how):
+        release = made.grouped(self.ratings, k, model=self.model, **how).but(**self.ids)
+        published, private = made.write(release, self.root / f"{k} {how}")
+        return judge(published, private, self.source, made.SNAPSHOT, {}), published, private
+
+
+@pytest.fixture(scope="module")
+def worlds(tmp_path_factory):
+    made_before: dict[str, World] = {}
+
+    def get(find, name):
+        if name not in made_before:
+            made_before[name] = World(find(f"ml-{name}"), name, tmp_path_factory.mktemp(name))
+        return made_before[name]
+
+    return get
+
+
+def observed(verdict, name):
+    return next(check for check in verdict.checks if check.name == name)
+
+
+@pytest.mark.parametrize("k", [5, 50])
+@pytest.mark.parametrize("shape", ["padded", "simple"])
+def test_predictions_pass_on_100k(worlds, real_data, k, shape):
+    world = worlds(real_data, "100k")
+    verdict, published, private = world.judge(k, shape=shape)
+    assert verdict.passed, verdict.to_json()
+    assert observed(verdict, "recovery").ci_high < 0.4
+    if (k, shape) == (50, "padded"):
+        assert audit(published, private, world.source).to_json() == verdict.to_json()
+
+
+@pytest.mark.parametrize("c", [1, 3])
+def test_observed_ratings_kept_are_refused_on_100k(worlds, real_data, c):
+    verdict, _, _ = worlds(real_data, "100k").judge(5, keep_observed=True, c=c)
+    assert verdict.failed == ["recovery"]
+    assert observed(verdict, "recovery").ci_low > 0.85
+
+
+def test_single_contributors_are_refused_on_100k(worlds, real_data):
+    verdict, _, _ = worlds(real_data, "100k").judge(5, shape="simple", c=1)
+    assert {"contributors", "recovery"} <= set(verdict.failed)
+    # SCIENCE P0: about half of all ratings would be published as they are
+    assert (
+        0.4
+        < float(observed(verdict, "contributors").detail.split("Of all ratings ")[1].split("%")[0]) / 100
+        < 0.6
+    )
+
+
+def test_large_groups_of_1m(worlds, real_data):
+    """At k = 50 every cell hides among fifty, and observed ratings still show where there are many groups."""
+    world = worlds(real_data, "1m")
+    good, _, _ = world.judge(50)
+    assert good.passed, good.to_json()
+    bad, _, _ = world.judge(50, keep_observed=True, c=3)
+    assert bad.failed == ["recovery"]
+    assert observed(bad, "recovery").observed > observed(good, "recovery").observed + 0.3

@@ -1,0 +1,146 @@
+"""What people read: true, the same every time, from nowhere else, about nobody."""
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import made_releases as made
+import pytest
+
+from checks.gate import judge_case
+from checks.report import write_readme, write_report
+from checks.result import Verdict
+from tasks.store import write_json
+
+
+class Page(HTMLParser):
+    """Remembers open tags and everything a browser might fetch."""
+
+    VOID = ("meta", "br", "hr", "img", "input", "link", "path", "use", "rect", "line")
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.fetched, self.text = [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in self.VOID:
+            self.open.append(tag)
+        self.fetched += [
+            v for k, v in attributes if k in ("src", "href", "xlink:href", "srcset") and v[0] != "#"
+        ]
+
+    def handle_startendtag(self, tag, attributes):
+        self.fetched += [v for k, v in attributes if k in ("src", "href", "xlink:href") and v[0] != "#"]
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+@pytest.fixture
+def reported(case):
+    def build(name="padded"):
+        opened = case(name)
+        verdict = judge_case(opened, {})
+        write_report(opened.release.directory, verdict, opened.private / "utility")
+        return opened, verdict, (opened.release.directory / "report.html").read_text()
+
+    return build
+
+
+def read(page):
+    parser = Page()
+    parser.feed(page)
+    assert parser.open == []
+    return parser, " ".join(parser.text)
+
+
+def test_every_check_is_on_the_page(reported):
+    _, verdict, page = reported()
+    _, text = read(page)
+    assert "Passed" in text
+    for check in verdict.checks:
+        assert f"{check.name}: " in text
+        assert re.sub(r"\s+", " ", check.detail) in re.sub(r"\s+", " ", text)
+    assert text.count("not met (advisory)") == 1
+    assert page.count('<svg role="img" aria-label=') == 3
+
+
+def test_nothing_is_fetched_and_nobody_is_named(reported):
+    _, _, page = reported()
+    parser, text = read(page)
+    assert parser.fetched == []
+    assert not re.findall(r"url\((?!#)", page)
+    assert set(re.findall(r"https?://[^\"\s<]+", page)) <= {
+        "http://www.w3.org/2000/svg",  # names of XML vocabularies, never loaded
+        "http://www.w3.org/1999/xlink",
+    }
+    assert not re.search(r"person \d", text)
+    assert "<script" not in page
+
+
+def test_the_same_bytes_every_time(reported):
+    opened, verdict, page = reported()
+    write_report(opened.release.directory, verdict, opened.private / "utility")
+    assert (opened.release.directory / "report.html").read_text() == page
+
+
+def test_a_refusal_says_so(reported):
+    _, verdict, page = reported("single contributors")
+    assert not verdict.passed
+    _, text = read(page)
+    assert "Refused" in text
+    assert "must not be published" in text
+    assert "FAILED" in text
+
+
+def test_a_report_is_written_whatever_is_missing(case):
+    opened = case()
+    (opened.private / "utility" / "heldout.parquet").unlink()
+    (opened.private / "utility" / "summary.json").unlink()
+    (opened.release.directory / "groups.parquet").write_bytes(b"nonsense")
+    write_report(opened.release.directory, Verdict([]), opened.private / "utility")
+    _, text = read((opened.release.directory / "report.html").read_text())
+    assert "cannot be read" in text
+    assert "no check was run" in text
+
+
+def test_histograms_of_the_shadow_run_are_drawn(case):
+    opened = case()
+    shares = {
+        "edges": [1, 3, 5],
+        "observed_share": [0.01, 0.03],
+        "null_share": 0.96,
+        "padded_share": [0.4, 0.6],
+    }
+    write_json(opened.private / "utility" / "summary.json", {"histogram": shares})
+    write_report(opened.release.directory, Verdict([]), opened.private / "utility")
+    page = (opened.release.directory / "report.html").read_text()
+    assert "the 4.00% of all cells" in page
+    assert "padded" in page
+
+
+@pytest.mark.parametrize("name", ["padded", "simple"])
+def test_the_readme_loads_the_release(case, releases, name):
+    directory = case(name).release.directory
+    write_readme(directory)
+    text = (directory / "README.md").read_text()
+    assert "$" not in text
+    assert "at least 4 others" in text
+    assert ("every item: that" in text) is (name == "padded")
+    snippet = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
+    check = "assert len(profile(first)) == (len(items) if first['items'] is None else len(first['items']))\n"
+    run = subprocess.run(
+        [sys.executable, "-c", f"{snippet}\n{check}"],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stderr
+    highest = releases[name].values[0]
+    assert f"{highest[~made.np.isnan(highest)].max():.1f}" in run.stdout
