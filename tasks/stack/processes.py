@@ -88,19 +88,12 @@ class Component:
 def stop(components: Iterable[Component], grace: float = GRACE_SECONDS) -> None:
     """Stop components together: the polite signal to their groups, then KILL to whoever is left."""
     running = [c for c in components if c.process is not None]
-    families = {component.name: component.family() for component in running}
+    families = [process for component in running for process in component.family()]
     for component in running:
         assert component.process is not None
-        # PostgreSQL ends its own processes in the right order; the others must each be told.
-        groups = {component.process.pid}
-        if component.stop_signal == signal.SIGTERM:
-            groups |= {
-                group for process in families[component.name] if (group := _group_of(process)) is not None
-            }
-        for group in groups:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(group, component.stop_signal)
-    _, stubborn = psutil.wait_procs([p for family in families.values() for p in family], timeout=grace)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(component.process.pid, component.stop_signal)
+    _, stubborn = psutil.wait_procs(families, timeout=grace)
     latecomers = (process for component in running for process in component.family())
     for process in {*stubborn, *latecomers}:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -156,13 +149,6 @@ def tail(log: Path, lines: int = 15) -> str:
     """The last lines of a log."""
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     return "\n".join(f"  | {line}" for line in text.splitlines()[-lines:])
-
-
-def _group_of(process: psutil.Process) -> int | None:
-    try:
-        return os.getpgid(process.pid)
-    except ProcessLookupError:
-        return None
 
 
 def _die_with_parent(number: signal.Signals) -> Callable[[], None] | None:
