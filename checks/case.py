@@ -21,7 +21,7 @@ class Case:
     """One release before the gate. Offline (`murmur verify`) there is nothing but the published files."""
 
     release: Release
-    offline_truth: Truth | None = None
+    given_truth: Truth | None = None
     private: Path | None = None
     snapshot: datetime.date | None = None
     engine: Engine | None = None
@@ -29,16 +29,16 @@ class Case:
     @property
     def offline(self) -> bool:
         """True when only the published files are at hand."""
-        return self.offline_truth is None
+        return self.given_truth is None
 
     @property
     def truth(self) -> Truth:
         """The source's ratings; checks that need them cannot run offline."""
-        if self.offline_truth is None:
+        if self.given_truth is None:
             raise Refused(
                 "this check needs the source and the private membership", remedy="run `murmur audit`"
             )
-        return self.offline_truth
+        return self.given_truth
 
     @cached_property
     def belongs(self) -> sp.csr_array:

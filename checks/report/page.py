@@ -148,10 +148,9 @@ def _plots(release_dir: Path, utility_dir: Path) -> str:
         release = Release(release_dir)
     except Refused:
         return "<p>The files cannot be read.</p>"
-    sizes, counts = np.unique(release.listed, return_counts=True)
-    edges = np.arange(sizes.min(initial=0), sizes.max(initial=0) + 2) - 0.5
-    heights = np.zeros(len(edges) - 1)
-    heights[sizes - sizes.min(initial=0)] = counts
+    counts = np.bincount(release.listed, minlength=1)
+    first = int(np.flatnonzero(counts).min(initial=len(counts) - 1))
+    edges, heights = np.arange(first, len(counts) + 1) - 0.5, counts[first:]
     groups = plots.histogram(
         edges, {"groups": heights}, title="People per group", x="people", y="groups", name="groups"
     )

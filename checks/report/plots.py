@@ -53,6 +53,8 @@ def _svg(figure: object, title: str, x: str, y: str, name: str) -> str:
     axes.set_xlabel(x, color=INK)
     axes.set_ylabel(y, color=INK)
     axes.tick_params(colors=INK)
+    if x == "people":
+        axes.xaxis.get_major_locator().set_params(integer=True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(INK)
     figure.patch.set_alpha(0)
