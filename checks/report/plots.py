@@ -46,6 +46,7 @@ def bars(labels: Sequence[str], values: Sequence[float], *, title: str, x: str, 
 def _svg(figure: object, title: str, x: str, y: str, name: str) -> str:
     import matplotlib as mpl
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     assert isinstance(figure, Figure)
     axes = figure.axes[0]
@@ -54,7 +55,7 @@ def _svg(figure: object, title: str, x: str, y: str, name: str) -> str:
     axes.set_ylabel(y, color=INK)
     axes.tick_params(colors=INK)
     if x == "people":
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(INK)
     figure.patch.set_alpha(0)
