@@ -1,0 +1,366 @@
+"""`murmur` as a person or a program meets it: answers, exit codes, and what it refuses."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tasks.cli import main
+from tasks.profiles import SCHEMA
+from tasks.store import digest, read_json, write_json
+
+CONFIG = """
+[release]
+name = "films"
+[source]
+format = "csv"
+path = "{ratings}"
+scale = [1, 5]
+[privacy]
+method = "predictive-{method}"
+k = 4
+l = 3
+"""
+
+
+def murmur(capsys, *arguments: str) -> tuple[int, dict, str]:
+    """Exit code, the JSON on stdout, and what went to stderr."""
+    capsys.readouterr()  # what a fixture may have printed
+    code = main([*arguments, "--json"])
+    out, err = capsys.readouterr()
+    return code, json.loads(out), err
+
+
+@pytest.fixture(scope="module")
+def ratings(tmp_path_factory):
+    """A csv of tastes, users called by names that no file outside private/ may show."""
+    rng = np.random.default_rng(3)
+    path = tmp_path_factory.mktemp("source") / "ratings.csv"
+    taste = rng.standard_normal((160, 2)) @ rng.standard_normal((2, 60))
+    rows = ["user,item,rating,timestamp"]
+    for user in range(160):
+        for item in np.flatnonzero(rng.random(60) < np.linspace(0.7, 0.1, 60)):
+            rating = int(np.clip(np.rint(3.3 + 0.8 * taste[user, item] + 0.6 * rng.standard_normal()), 1, 5))
+            rows.append(f"person-{user:03},film {item},{rating},{1_700_000_000 + user}")
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory, ratings):
+    """Published releases by method: (method) → (config file, store)."""
+    made: dict[str, tuple[Path, Path]] = {}
+
+    def make(method: str) -> tuple[Path, Path]:
+        if method not in made:
+            place = tmp_path_factory.mktemp(method)
+            config = place / "films.toml"
+            config.write_text(CONFIG.format(ratings=ratings, method=method))
+            code = main(
+                ["run", str(config), "--snapshot", "2026-01-01", "--store", str(place / "store"), "--json"]
+            )
+            assert code == 0
+            made[method] = config, place / "store"
+        return made[method]
+
+    return make
+
+
+def test_run_answers_with_the_contracts_json(releases, capsys):
+    config, store = releases("padded")
+    code, answer, _ = murmur(capsys, "run", str(config), "--snapshot", "2026-01-01", "--store", str(store))
+    assert code == 0
+    assert answer["status"] == "published"
+    assert Path(answer["published"], "manifest.json").exists()
+    assert Path(answer["report"]).exists()
+    assert {
+        "original_rmse",
+        "target_deviation_rmse",
+        "similar_user_rmse",
+        "random_group_rmse",
+        "self_rank_1_share",
+    } <= set(answer["utility"])
+    assert all(isinstance(value, float) for value in answer["seconds"].values())
+    assert answer["peak_rss_bytes"] > 0
+    assert {"name", "passed", "observed", "threshold", "ci_low", "ci_high", "n", "severity", "detail"} == set(
+        answer["checks"][0]
+    )
+
+
+def test_no_answer_shows_a_source_id(releases, ratings, capsys):
+    config, store = releases("padded")
+    for arguments in (
+        ["run", str(config), "--snapshot", "2026-01-01", "--store", str(store), "--verbose"],
+        ["check", str(config)],
+        [
+            "audit",
+            str(published(store)),
+            "--private",
+            str(private(store)),
+            "--source",
+            str(ratings),
+            "--format",
+            "csv",
+        ],
+    ):
+        assert main(arguments) == 0
+        out, err = capsys.readouterr()
+        assert "person-" not in out + err
+        assert out
+
+
+def published(store: Path) -> Path:
+    return store / "published" / "films" / "2026-01-01"
+
+
+def private(store: Path) -> Path:
+    return store / "private" / "films" / "2026-01-01"
+
+
+# What the gate must notice. Each violation is planted into a copy of a good release whose digests are then mended,
+# so that only the check it is meant for can catch it.
+
+
+@pytest.fixture
+def copy(releases, tmp_path):
+    def make(method: str = "simple") -> tuple[Path, Path]:
+        _, store = releases(method)
+        shutil.copytree(published(store), tmp_path / "published")
+        shutil.copytree(private(store), tmp_path / "private")
+        return tmp_path / "published", tmp_path / "private"
+
+    return make
+
+
+def edit(directory: Path, name: str, change) -> None:
+    """Rewrite a table and put its new digest into the manifest."""
+    schema = SCHEMA if name == "groups.parquet" else pq.read_schema(directory / name)
+    rows = change(pq.read_table(directory / name).to_pylist())
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), directory / name)
+    manifest = read_json(directory / "manifest.json")
+    manifest["files"][name] = digest(directory / name)
+    write_json(directory / "manifest.json", manifest)
+
+
+def failed(answer: dict) -> set[str]:
+    return {c["name"] for c in answer["checks"] if not c["passed"] and c["severity"] == "gate"}
+
+
+def audit(capsys, release: Path, owner: Path, ratings: Path) -> tuple[int, dict]:
+    code, answer, err = murmur(
+        capsys, "audit", str(release), "--private", str(owner), "--source", str(ratings), "--format", "csv"
+    )
+    assert "person-" not in json.dumps(answer) + err
+    return code, answer
+
+
+def test_a_good_release_passes_verify_and_audit(copy, ratings, capsys):
+    release, owner = copy()
+    before = {f: f.read_bytes() for d in (release, owner) for f in d.rglob("*") if f.is_file()}
+    assert murmur(capsys, "verify", str(release))[0] == 0
+    code, answer = audit(capsys, release, owner, ratings)
+    assert (code, failed(answer)) == (0, set())
+    assert {f: f.read_bytes() for d in (release, owner) for f in d.rglob("*") if f.is_file()} == before
+
+
+def a_group_of_k_minus_1(rows):
+    group = rows[0]["group"]
+    mine = [r for r in rows if r["group"] == group]
+    return [r for r in rows if r["group"] != group] + mine[:3]
+
+
+def a_pseudonym_in_two_groups(rows):
+    other = next(r["group"] for r in rows if r["group"] != rows[0]["group"])
+    return sorted([*rows, {"user": rows[0]["user"], "group": other}], key=lambda r: r["user"])
+
+
+def a_member_of_no_group(rows):
+    return [{"user": rows[0]["user"], "group": 9999}, *rows[1:]]
+
+
+def a_group_with_two_profiles(rows):
+    return [*rows, {**rows[0], "ratings": bytes(len(rows[0]["ratings"]))}]
+
+
+def an_item_in_l_minus_1_groups(rows):
+    item = rows[0]["items"][0]
+    held = 0
+    for row in rows:
+        if item in row["items"]:
+            held += 1
+            if held > 2:
+                place = row["items"].index(item)
+                row["items"] = row["items"][:place] + row["items"][place + 1 :]
+                row["ratings"] = row["ratings"][:place] + row["ratings"][place + 1 :]
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "caught_by"),
+    [
+        ("members.parquet", a_group_of_k_minus_1, "k-anonymity"),
+        ("members.parquet", a_pseudonym_in_two_groups, "integrity"),
+        ("members.parquet", a_member_of_no_group, "integrity"),
+        ("groups.parquet", a_group_with_two_profiles, "integrity"),
+        ("groups.parquet", an_item_in_l_minus_1_groups, "diversity"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_planted_violations_are_refused(copy, ratings, capsys, file, change, caught_by):
+    release, owner = copy()
+    edit(release, file, change)
+    code, answer, _ = murmur(capsys, "verify", str(release))
+    assert code == 3
+    assert caught_by in failed(answer)
+    code, answer = audit(capsys, release, owner, ratings)
+    assert code == 3
+    assert caught_by in failed(answer)
+
+
+@pytest.mark.parametrize(
+    "name", ["groups.parquet", "members.parquet", "items.parquet", "checks.json", "report.html"]
+)
+def test_a_tampered_file_is_refused(copy, ratings, capsys, name):
+    release, owner = copy()
+    content = bytearray((release / name).read_bytes())
+    content[len(content) // 2] ^= 0x20
+    (release / name).write_bytes(content)
+    code, answer, _ = murmur(capsys, "verify", str(release))
+    assert code == 3
+    assert "integrity" in failed(answer)
+    assert audit(capsys, release, owner, ratings)[0] == 3
+
+
+def test_an_extra_file_is_refused(copy, capsys):
+    release, _ = copy()
+    (release / "notes.txt").write_text("who is who")
+    code, answer, _ = murmur(capsys, "verify", str(release))
+    assert (code, failed(answer)) == (3, {"integrity"})
+
+
+def test_single_contributors_ratings_as_they_are_are_refused(copy, ratings, capsys):
+    """The paper's simple homogenization: the mean of those who rated, and be it one."""
+    release, owner = copy()
+    import pandas as pd
+
+    source = pd.read_csv(ratings)
+    source["group"] = source["user"].map(
+        pq.read_table(owner / "membership.parquet").to_pandas().set_index("user")["group"]
+    )
+    position = {
+        item: place for place, item in enumerate(pq.read_table(release / "items.parquet")["item"].to_pylist())
+    }
+    means = source.groupby(["group", source["item"].map(position)])["rating"].mean()
+
+    def verbatim(rows):
+        for row in rows:
+            codes = bytearray(row["ratings"])
+            for place, item in enumerate(row["items"]):
+                if (row["group"], item) in means.index:
+                    codes[place] = round((means[row["group"], item] - 1) / 0.1)
+            row["ratings"] = bytes(codes)
+        return rows
+
+    edit(release, "groups.parquet", verbatim)
+    assert murmur(capsys, "verify", str(release))[0] == 0  # the files alone cannot tell
+    code, answer = audit(capsys, release, owner, ratings)
+    assert code == 3
+    assert "contributors" in failed(answer)
+
+
+# Usage
+
+
+def test_init_writes_a_configuration_that_check_understands(tmp_path, monkeypatch, capsys, ratings):
+    monkeypatch.chdir(tmp_path)
+    code, answer, _ = murmur(capsys, "init", "books")
+    assert code == 0
+    path = Path(answer["config"])
+    text = path.read_text()
+    assert 'name = "books"' in text
+    path.write_text(text.replace("data/{snapshot}/ratings.csv", str(ratings)))
+    code, answer, _ = murmur(capsys, "check", str(path))
+    assert code == 0
+    assert answer["source"]["rows_rejected"] == 0
+    assert answer["source"]["lowest_rating"] == 1.0
+    assert answer["rows"][0]["user"] == "(hidden)"
+    assert answer["estimate"]["ratings"] > 1000
+    code, answer, err = murmur(capsys, "init", "books")
+    assert code == 2
+    assert "exists already" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run", "absent.toml", "--snapshot", "2026-01-01"], "no such configuration"),
+        (["run", "{config}", "--snapshot", "soon"], "YYYY-MM-DD"),
+        (["verify", "nowhere"], "no such release"),
+        (
+            ["audit", "nowhere", "--private", "nowhere", "--source", "x", "--format", "csv"],
+            "no such directory",
+        ),
+        (["check", "absent.toml"], "no such configuration"),
+        (["reproduce", "P0", "--data", "nowhere"], "none of"),
+        (["init", "Not A Name"], "lower-case"),
+    ],
+)
+def test_bad_usage_ends_with_2_and_a_remedy(releases, capsys, arguments, says):
+    config, _ = releases("padded")
+    code, answer, err = murmur(capsys, *[a.format(config=config) for a in arguments])
+    assert code == 2
+    assert says in err
+    assert "Traceback" not in err
+    assert answer["status"] == "error"
+
+
+def test_an_unknown_command_ends_with_2():
+    with pytest.raises(SystemExit) as end:
+        main(["fly"])
+    assert end.value.code == 2
+
+
+def test_bad_input_ends_with_2_and_the_line(tmp_path, capsys):
+    (tmp_path / "r.csv").write_text("user,item,rating\n" + "a,x,4\nb,x,nine\nc,y,3\n" * 5)
+    config = tmp_path / "c.toml"
+    config.write_text(CONFIG.format(ratings=tmp_path / "r.csv", method="padded"))
+    code, _, err = murmur(
+        capsys, "run", str(config), "--snapshot", "2026-01-01", "--store", str(tmp_path / "s")
+    )
+    assert code == 2
+    assert re.search(r"line 3\b", err)
+    assert "nine" not in err
+    assert not (tmp_path / "s" / "published").exists()
+
+
+def test_a_refused_run_ends_with_3_and_says_why(releases, tmp_path, capsys):
+    config, _ = releases("padded")
+    path = tmp_path / "c.toml"
+    path.write_text(config.read_text() + "min_contributors = 1\n[padding]\nkeep_observed = true\n")
+    code, answer, err = murmur(
+        capsys, "run", str(path), "--snapshot", "2026-01-01", "--store", str(tmp_path / "s")
+    )
+    assert code == 3
+    assert answer["status"] == "refused"
+    assert answer["published"] is None
+    assert "recovery" in failed(answer)
+    assert "recovery" in err
+    assert Path(answer["report"]).exists()
+
+
+def test_an_unforeseen_error_ends_with_1_and_shows_no_data(releases, monkeypatch, capsys):
+    config, _ = releases("padded")
+
+    def broken(*_, **__):
+        raise KeyError("person-001")
+
+    monkeypatch.setattr("tasks.preview.preview", broken)
+    code, answer, err = murmur(capsys, "check", str(config))
+    assert code == 1
+    assert "person-001" not in err + json.dumps(answer)
+    assert "KeyError" in err
