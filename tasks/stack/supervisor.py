@@ -79,14 +79,7 @@ class Stack:
         for directory in (self.state, self.logs, self.state / "airflow", self.state / "dask"):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             directory.chmod(0o700)
-        try:
-            self._lock.acquire()
-        except filelock.Timeout:
-            raise UsageError(
-                "the stack is running already",
-                where=str(self.state),
-                remedy="stop it (Ctrl-C where it runs) first",
-            ) from None
+        self._claim()
         try:
             self._start()
         except BaseException:
@@ -108,8 +101,11 @@ class Stack:
 
     def clean(self) -> None:
         """Remove the state of a stopped stack: logs, Airflow's home and the database; never the store."""
-        self._postgres.remove()
-        shutil.rmtree(self.state, ignore_errors=True)
+        if self.state.exists():
+            self._claim()
+            self._postgres.remove()
+            shutil.rmtree(self.state, ignore_errors=True)
+            self._lock.release()
 
     def api(self, method: str, path: str, json: dict[str, Any] | None = None) -> Any:
         """One call of Airflow's REST API, `path` below /api/v2."""
@@ -135,6 +131,15 @@ class Stack:
         """Wait until the DAG processor has found a DAG."""
         wait_until(lambda: self.client.has_dag(dag_id), f"DAG {dag_id}", self._components, timeout)
 
+    def _claim(self) -> None:
+        """One stack per state directory; two would share a database."""
+        try:
+            self._lock.acquire()
+        except filelock.Timeout:
+            raise UsageError(
+                "the stack is running already", where=str(self.state), remedy="stop it first"
+            ) from None
+
     def _start(self) -> None:
         _refuse_taken(self.port)
         server = self._postgres.prepare()
@@ -154,7 +159,8 @@ class Stack:
         return Component(name, list(command), self.logs / f"{name}.log", self.environment, self.state)
 
     def _dask(self) -> list[Component]:
-        here = ["--host", LOOPBACK, "--no-dashboard"]
+        # Without its address the server behind the dashboard would listen everywhere, dashboard or not.
+        here = ["--host", LOOPBACK, "--no-dashboard", "--dashboard-address", f"{LOOPBACK}:0"]
         scheduler = ["distributed.cli.dask_scheduler", "--port", str(self.dask_port), *here]
         worker = ["distributed.cli.dask_worker", f"tcp://{LOOPBACK}:{self.dask_port}", *here]
         worker += ["--nworkers", str(self.workers), "--nthreads", "1", "--memory-limit", "0"]

@@ -75,8 +75,27 @@ def test_a_taken_port_is_named_before_anything_starts(tmp_path, state, taken_por
 def test_one_stack_at_a_time(tmp_path, state):
     first = Stack(state, store=tmp_path / "store")
     state.mkdir()
-    with first._lock, pytest.raises(UsageError, match="running already"):
-        Stack(state, store=tmp_path / "store").start()
+    with first._lock:
+        with pytest.raises(UsageError, match="running already"):
+            Stack(state, store=tmp_path / "store").start()
+        with pytest.raises(UsageError, match="running already"):
+            Stack(state).clean()
+    assert state.exists()
+
+
+def test_cleaning_forgets_the_database_but_never_the_store(tmp_path, state, taken_port):
+    stack = Stack(state, store=tmp_path / "store", workers=1)
+    stack.dask_port = taken_port
+    with pytest.raises(StackError):
+        stack.start()
+    database = database_of(state)
+    (tmp_path / "store").mkdir(exist_ok=True)
+    assert database.is_dir()
+    assert database.stat().st_mode & 0o777 == 0o700
+    stack.clean()
+    assert not database.exists()
+    assert not state.exists()
+    assert (tmp_path / "store").is_dir()
 
 
 def test_state_is_the_owners_alone(tmp_path, state, taken_port):

@@ -280,6 +280,13 @@ def test_no_log_names_a_person(world):
     assert [path.name for path in logs if names.search(path.read_bytes())] == []
 
 
+def test_everything_listens_on_loopback_alone(world, left_behind):
+    processes = [psutil.Process(int(pid)) for pid in left_behind(world.root)]
+    sockets = [s for p in processes for s in p.net_connections("inet") if s.status == psutil.CONN_LISTEN]
+    assert len(sockets) >= 4  # Airflow's API, Dask's scheduler and workers
+    assert {s.laddr.ip for s in sockets} == {"127.0.0.1"}
+
+
 def test_nothing_is_left_running(world, left_behind):
     database = (world.stack.state / "postgres").readlink()
     assert len(left_behind(world.root, database)) > 8  # the search does find them while they run
