@@ -34,14 +34,20 @@ def test_too_few_contributors_show_as_predictions():
 
 
 def test_padded_shows_predictions_only():
-    assert padded_profiles(FLAT, OBSERVED, LABELS, SIZES, 1, keep_observed=False).tolist() == [[3, 3, 3], [3, 3, 3]]
+    assert padded_profiles(FLAT, OBSERVED, LABELS, SIZES, 1, keep_observed=False).tolist() == [
+        [3, 3, 3],
+        [3, 3, 3],
+    ]
 
 
 def test_padded_with_observed_ratings_is_the_papers_mean():
     kept = padded_profiles(FLAT, OBSERVED, LABELS, SIZES, 1, keep_observed=True)
     assert kept.tolist() == [[4, 3.5, 3], [3, 3, 2]]
     # The sole ratings (4 of item 1, 1 of item 2) vanish behind predictions when two must contribute.
-    assert padded_profiles(FLAT, OBSERVED, LABELS, SIZES, 2, keep_observed=True).tolist() == [[4, 3, 3], [3, 3, 3]]
+    assert padded_profiles(FLAT, OBSERVED, LABELS, SIZES, 2, keep_observed=True).tolist() == [
+        [4, 3, 3],
+        [3, 3, 3],
+    ]
 
 
 def test_boost_adds_the_most_confident_items_first():
@@ -62,16 +68,24 @@ def test_boost_prefers_agreement_and_support():
 
 
 def test_a_rating_of_zero_is_a_value():
-    profiles = add_cells(sp.csr_array((2, 3), dtype=np.float32), np.array([1]), np.array([2]), np.array([0.0]))
+    profiles = add_cells(
+        sp.csr_array((2, 3), dtype=np.float32), np.array([1]), np.array([2]), np.array([0.0])
+    )
     assert profiles.nnz == 1
 
 
 @given(st.integers(0, 1000), st.integers(2, 12), st.integers(2, 9), st.integers(1, 4))
 def test_no_observed_rating_enters_a_cell_of_too_few(seed, users, items, least):
     rng = np.random.default_rng(seed)
-    dense = np.where(rng.random((users, items)) < 0.5, rng.integers(1, 6, (users, items)), 0).astype(np.float32)
+    dense = np.where(rng.random((users, items)) < 0.5, rng.integers(1, 6, (users, items)), 0).astype(
+        np.float32
+    )
     labels = rng.permutation(np.arange(users) % 2)
-    model = LowRank(rng.standard_normal((users, 2)).astype(np.float32), rng.standard_normal((items, 2)).astype(np.float32), 3.0)
+    model = LowRank(
+        rng.standard_normal((users, 2)).astype(np.float32),
+        rng.standard_normal((items, 2)).astype(np.float32),
+        3.0,
+    )
     means = model.group_means(labels, 2)
     profiles = simple_profiles(means, group_cells(sp.csr_array(dense), labels), least)
     for group in range(2):
@@ -80,7 +94,10 @@ def test_no_observed_rating_enters_a_cell_of_too_few(seed, users, items, least):
             raters = mine[:, item][mine[:, item] > 0]
             released = profiles[group, item]
             if len(raters) == 0:
-                assert profiles.indices[profiles.indptr[group] : profiles.indptr[group + 1]].tolist().count(item) == 0
+                assert (
+                    profiles.indices[profiles.indptr[group] : profiles.indptr[group + 1]].tolist().count(item)
+                    == 0
+                )
             elif len(raters) >= least:
                 assert np.isclose(released, raters.mean(), atol=1e-5)
             else:

@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 from tasks.kernels.padded import LowRank, code_type, encode
 
 # Three users, two items; predictions 3 + a·b.
-MODEL = LowRank(
-    np.array([[1.0], [0.0], [-1.0]], np.float32), np.array([[0.5], [2.0]], np.float32), 3.0
-)
+MODEL = LowRank(np.array([[1.0], [0.0], [-1.0]], np.float32), np.array([[0.5], [2.0]], np.float32), 3.0)
 
 
 def test_rows_are_predictions():
@@ -37,14 +35,20 @@ def test_spread_is_the_variance_of_the_members_predictions():
 def test_means_and_spread_equal_the_dense_ones(users, items, groups, seed):
     rng = np.random.default_rng(seed)
     model = LowRank(
-        rng.standard_normal((users, 3)).astype(np.float32), rng.standard_normal((items, 3)).astype(np.float32), 1.0
+        rng.standard_normal((users, 3)).astype(np.float32),
+        rng.standard_normal((items, 3)).astype(np.float32),
+        1.0,
     )
-    labels = np.concatenate([np.arange(min(groups, users)), rng.integers(0, min(groups, users), users)])[:users]
+    labels = np.concatenate([np.arange(min(groups, users)), rng.integers(0, min(groups, users), users)])[
+        :users
+    ]
     count = int(labels.max()) + 1
     dense = model.rows(slice(None)).astype(np.float64)
     for group in range(count):
         mine = dense[labels == group]
-        np.testing.assert_allclose(model.group_means(labels, count).rows(slice(None))[group], mine.mean(0), atol=1e-4)
+        np.testing.assert_allclose(
+            model.group_means(labels, count).rows(slice(None))[group], mine.mean(0), atol=1e-4
+        )
         np.testing.assert_allclose(
             model.group_spread(labels, count, np.arange(items))[group], mine.var(0), atol=1e-3
         )
@@ -58,7 +62,12 @@ def test_codes_are_rounded_and_clipped_to_the_scale():
 
 @pytest.mark.parametrize(
     ("scale", "step", "kind"),
-    [((1.0, 5.0), 0.1, "u1"), ((-10.0, 10.0), 0.1, "u1"), ((-10.0, 10.0), 0.05, "<u2"), ((0.0, 255.0), 1.0, "u1")],
+    [
+        ((1.0, 5.0), 0.1, "u1"),
+        ((-10.0, 10.0), 0.1, "u1"),
+        ((-10.0, 10.0), 0.05, "<u2"),
+        ((0.0, 255.0), 1.0, "u1"),
+    ],
 )
 def test_the_smallest_type_that_holds_every_code(scale, step, kind):
     assert code_type(scale, step) == np.dtype(kind)

@@ -15,7 +15,9 @@ def test_only_the_items_of_a_profile_count():
 
 
 def test_an_empty_profile_is_nobodys_neighbour():
-    assert np.isinf(profile_distances(ROWS, sp.csr_array((1, 3), dtype=np.float32), metric="weighted", max_diff=4.0)).all()
+    assert np.isinf(
+        profile_distances(ROWS, sp.csr_array((1, 3), dtype=np.float32), metric="weighted", max_diff=4.0)
+    ).all()
 
 
 @pytest.mark.parametrize("metric", METRICS)
