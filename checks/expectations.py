@@ -44,7 +44,8 @@ def validate_ratings(
     import great_expectations.expectations as gxe
     from great_expectations.data_context.types.base import ProgressBarsConfig
 
-    logging.getLogger("great_expectations").setLevel(logging.ERROR)
+    for name in ("great_expectations", "great_expectations.data_context.types.base"):  # the second sets its own level
+        logging.getLogger(name).setLevel(logging.ERROR)
     low, high = scale
     users = len(indptr) - 1
     between, unique = gxe.ExpectColumnValuesToBeBetween, gxe.ExpectColumnUniqueValueCountToBeBetween

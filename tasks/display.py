@@ -10,6 +10,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 OUT = Console(highlight=False, soft_wrap=True)
+if not OUT.is_terminal:
+    OUT.width = 160  # in a file or a pipe there is no edge to wrap at, only readers
 ERR = Console(stderr=True, highlight=False)
 
 
