@@ -7,6 +7,7 @@ import numpy as np
 from checks.case import Case
 
 ROUNDS = 30
+CERTAIN = 0.9
 
 
 @dataclass(frozen=True)
@@ -16,13 +17,18 @@ class Chance:
 
     activity: np.ndarray
     popularity: np.ndarray
-    published: np.ndarray  # groups per item
-    share: np.ndarray  # of these, groups in which somebody really rated the item
+    share: np.ndarray  # per item: of the groups publishing it, those in which somebody really rated it
+    open_cells: np.ndarray  # per item: published cells where a real rating is not nearly certain
+    overall: float  # share of all published cells with a real rating
 
     def of(self, keys: np.ndarray) -> np.ndarray:
         """The chance of some cells, given as group · items + item."""
         groups, items = np.divmod(keys, len(self.popularity))
         return -np.expm1(-self.activity[groups] * self.popularity[items])
+
+    def in_doubt(self, start: int, count: int) -> np.ndarray:
+        """Consecutive groups × items: True where the chance is at most CERTAIN, so that there is news to tell."""
+        return np.outer(self.activity[start : start + count], self.popularity) <= -np.log1p(-CERTAIN)
 
     @classmethod
     def fitted(cls, case: Case) -> "Chance":
@@ -44,7 +50,12 @@ class Chance:
                 popularity = _newton(popularity, by_item, *columns)
             else:
                 activity = _newton(activity, by_group, *rows)
-        return cls(activity, popularity, published, share)
+        overall = float(by_item.sum() / max(1, published.sum()))
+        model = cls(activity, popularity, share, np.zeros(len(by_item), dtype=np.int64), overall)
+        for block in case.release.blocks():
+            open_cells = model.in_doubt(block.start, block.rows) & ~np.isnan(block.table())
+            model.open_cells[:] += open_cells.sum(axis=0)
+        return model
 
 
 def _margins(

@@ -44,7 +44,10 @@ def validate_ratings(
     import great_expectations.expectations as gxe
     from great_expectations.data_context.types.base import ProgressBarsConfig
 
-    for name in ("great_expectations", "great_expectations.data_context.types.base"):  # the second sets its own level
+    for name in (
+        "great_expectations",
+        "great_expectations.data_context.types.base",
+    ):  # the second sets its own level
         logging.getLogger(name).setLevel(logging.ERROR)
     low, high = scale
     users = len(indptr) - 1

@@ -2,8 +2,8 @@
 
 A release of predictions is low rank; one true rating inside a group's mean is not. The attacker fits the
 release with a robust low-rank model (and with plain item means) and looks at what is left over: *links*,
-the cells with the largest residual × group size, should hold a real rating no more often than the
-popularity of their items and the activity of their groups explain; *ratings* of cells with a single
+the cells with the largest residual × group size among those in doubt, should hold a real rating no more
+often than the popularity of their items and the activity of their groups explain; *ratings* of cells with a single
 contributor, recovered as fit + h · (value − fit), should be right no more often than what the rest of the
 release tells about them. Both gains are shares of the room above their baseline. (That a group rates much
 or little shows in its profile and is not judged here: it is true of at least k people together. Without it
@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from checks.case import Case, cell_keys
-from checks.chance import Chance
+from checks.chance import CERTAIN, Chance
 from checks.lowrank import Fit, Table, Tables, robust_fit
 from checks.registry import check
 from checks.result import Finding
@@ -40,13 +40,13 @@ EDGE_SHARE = 0.075  # of the scale at each end, where clipping looks like a resi
 class Gain:
     """A success rate of the attack beside the baseline's."""
 
-    words: str
+    kind: str
+    how: str
     risk: Risk
 
     def __str__(self) -> str:
-        return (
-            f"{self.words} {self.risk.rate:.3f} against {self.risk.baseline:.3f}, gain {self.risk.gain:+.3f}"
-        )
+        figures = f"{self.risk.rate:.3f} against {self.risk.baseline:.3f}, gain {self.risk.gain:+.3f}"
+        return f"{self.kind} ({self.how}) {figures}"
 
 
 @check("recovery", threshold=0.5, controlled=True)
@@ -54,20 +54,21 @@ def run(case: Case, threshold: float) -> Finding:
     """Largest gain over the baselines, links and ratings, over all fits (upper bound)."""
     chance = Chance.fitted(case)
     gains = attack(case, _as_published(case), chance)
-    if not gains:
+    judged = _judged(gains, chance)
+    if not judged:
         return Finding(
-            False, None, 0, "the release has too few cells to be attacked, so nothing is shown about it."
+            False, None, 0, "the release has too few cells to be attacked: nothing is shown about it."
         )
-    worst = max(gains, key=lambda gain: gain.risk.gain_interval[1])
+    worst = max(judged, key=lambda gain: gain.risk.gain_interval[1])
     low, high = worst.risk.gain_interval
     alive, control = _control(case, chance, threshold)
-    best = {
-        kind: max((g for g in gains if g.words.startswith(kind)), key=lambda g: g.risk.gain, default=None)
-        for kind in ("links", "rare links", "ratings")
-    }
-    said = "; ".join(str(gain) for gain in best.values() if gain)
-    if best["links"] is None:
-        said += "; nearly every published item has a real rater in its group, which link-existence judges"
+    kinds = ("links", "rare links", "ratings")
+    best = [
+        max((g for g in gains if g.kind == kind), key=lambda g: g.risk.gain, default=None) for kind in kinds
+    ]
+    said = "; ".join(f"{gain}{'' if gain in judged else ' (not judged)'}" for gain in best if gain)
+    if chance.overall > CERTAIN:
+        said += f". Links are not judged: {chance.overall:.1%} of the published cells are real anyway"
     return Finding(
         high <= threshold,
         worst.risk.gain,
@@ -77,6 +78,15 @@ def run(case: Case, threshold: float) -> Finding:
         ci_high=high,
         control=alive,
     )
+
+
+def _judged(gains: list[Gain], chance: Chance) -> list[Gain]:
+    """Links count where a release hides them among others.
+
+    Where nearly every published cell is real, link-existence judges what the items of a group tell; the few
+    added cells would be the whole room for a gain here.
+    """
+    return [gain for gain in gains if gain.kind == "ratings" or chance.overall <= CERTAIN]
 
 
 def attack(case: Case, tables: Tables, chance: Chance, ranks: tuple[int, ...] = RANKS) -> list[Gain]:
@@ -102,25 +112,24 @@ def _as_published(case: Case) -> Tables:
 def _links(case: Case, tables: Tables, fit: Fit, name: str, chance: Chance) -> list[Gain]:
     """Precision of the cells with the largest residuals, against what item and group explain."""
     gains = []
-    for words, wanted, among in (
-        ("links", chance.share < 1, int(case.release.cells)),
-        ("rare links", chance.share <= RARE_SHARE, int(chance.published[chance.share <= RARE_SHARE].sum())),
-    ):
+    for words, wanted in (("links", chance.share < 1), ("rare links", chance.share <= RARE_SHARE)):
+        among = int(chance.open_cells[wanted].sum())
         sizes = [
             int(min(max(share * among, least), most, LARGEST_SHARE * among)) for share, least, most in HEADS
         ]
-        flags = _largest(case, tables, fit, wanted, max(sizes))
+        flags = _largest(case, tables, fit, chance, wanted, max(sizes))
         for keys in (flags[:size] for size in sizes):
             expected = float(chance.of(keys).sum())
             if len(keys) - expected >= LEAST_ROOM:
                 risk = Risk(int(_is_real(case, keys).sum()), len(keys), expected / len(keys))
-                gains.append(Gain(f"{words} ({name}, {len(keys):,} flags)", risk))
+                gains.append(Gain(words, f"{name}, {len(keys):,} flags", risk))
     return gains
 
 
-def _largest(case: Case, tables: Tables, fit: Fit, wanted: np.ndarray, size: int) -> np.ndarray:
-    """Keys (group · items + item) of the `size` cells with the largest residual × group size, largest
-    first."""
+def _largest(
+    case: Case, tables: Tables, fit: Fit, chance: Chance, wanted: np.ndarray, size: int
+) -> np.ndarray:
+    """Keys (group · items + item) of the `size` cells in doubt with the largest residual × group size."""
     low, high = case.release.low, case.release.high
     edge = EDGE_SHARE * (high - low)
     keys, scores = np.empty(0, np.int64), np.empty(0, np.float32)
@@ -130,6 +139,7 @@ def _largest(case: Case, tables: Tables, fit: Fit, wanted: np.ndarray, size: int
         fitted = fit.rows(start, len(table))
         score = np.abs(table - fitted) * case.members[start : start + len(table), None].astype(np.float32)
         inside = (np.abs(table - (low + high) / 2) <= (high - low) / 2 - edge) & wanted  # NaN is outside
+        inside &= chance.in_doubt(start, len(table))
         inside &= np.abs(fitted - (low + high) / 2) <= (high - low) / 2 - edge * 2 / 3
         place = np.flatnonzero(inside)
         score = score.ravel()[place]
@@ -193,7 +203,9 @@ class _SoleRatings:
         hits = max(self._right(fitted + h * rest) for h in (1, 2, self.case.members[self.groups]))
         return [
             Gain(
-                f"ratings ({name}, {len(self.truth):,} sole ones)", Risk(hits, len(self.truth), self.baseline)
+                "ratings",
+                f"{name}, {len(self.truth):,} sole ones",
+                Risk(hits, len(self.truth), self.baseline),
             )
         ]
 
@@ -257,11 +269,11 @@ def _mean_without(
 
 def _control(case: Case, chance: Chance, threshold: float) -> tuple[bool, str]:
     """Is the attack able to find real ratings in data like these?"""
-    gains = attack(case, _planted(case, verbatim=False), chance, (CONTROL_RANK,))
+    gains = _judged(attack(case, _planted(case, verbatim=False), chance, (CONTROL_RANK,)), chance)
     best = max(gains, key=lambda gain: gain.risk.gain_interval[0], default=None)
     if best and best.risk.gain_interval[0] > threshold:
         return True, f"with observed ratings kept in the means it succeeds: {best}"
-    gains = attack(case, _planted(case, verbatim=True), chance, (0,))
+    gains = _judged(attack(case, _planted(case, verbatim=True), chance, (0,)), chance)
     plain = max(gains, key=lambda gain: gain.risk.gain_interval[0], default=None)
     hidden = f"observed ratings kept in the means cannot be told here ({best or 'no cells'})"
     if plain and plain.risk.gain_interval[0] > threshold:

@@ -49,9 +49,17 @@ def test_the_contributor_rule_holds_for_cells_averaged_with_one_prediction(case,
     assert not result(made.case(mixed, tmp_path / "mixed"), "recovery").passed
 
 
+def test_links_are_judged_only_where_a_release_hides_them(case):
+    """A simple release lists what somebody rated; a padded one hides it among everything else."""
+    simple, padded = (result(case(name), "recovery").detail for name in ("simple", "padded"))
+    assert "Links are not judged: 100.0% of the published cells are real anyway" in simple
+    assert "not judged" not in padded
+
+
 def test_the_control_dies_with_the_attack(case, monkeypatch):
     monkeypatch.setattr(recovery, "attack", lambda *_, **__: [])
-    alive, said = recovery._control(case(), None, 0.5)
+    opened = case()
+    alive, said = recovery._control(opened, Chance.fitted(opened), 0.5)
     assert not alive
     assert "nor can" in said
 
