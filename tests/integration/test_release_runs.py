@@ -62,7 +62,7 @@ class World:
         (self.dags / "releases").mkdir(exist_ok=True)
         self.write("monthly")
         self.write("signed", approval=True)
-        self.write("refused", gate="utility = 0.0")  # no release loses nothing at all
+        self.write("refused", gate="homogeneity = 0.0")  # no interval ends at zero: always refused
         (self.dags / "releases" / "broken.toml").write_text(
             "[release]\nname = 'broken'\nshedule = '@daily'\n"
         )
@@ -231,7 +231,7 @@ def test_a_refused_release_fails_at_once_and_says_why(world):
     assert tasks["publish"]["state"] == "upstream_failed"
     log = "\n".join(world.client.log("release_refused", world.refused, "validate", 1))
     assert "the gate refused this release" in log
-    assert "utility: " in log
+    assert "homogeneity: " in log
     assert "report.html" in log
     assert not world.stack.store.published("refused", LATEST.date()).exists()
 
