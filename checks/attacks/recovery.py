@@ -2,12 +2,12 @@
 
 A release of predictions is low rank; one true rating inside a group's mean is not. The attacker fits the
 release with a robust low-rank model (and with plain item means) and looks at what is left over: *links*,
-the cells with the largest residual × group size among those in doubt, should hold a real rating no more
-often than the popularity of their items and the activity of their groups explain; *ratings* of cells with a single
-contributor, recovered as fit + h · (value − fit), should be right no more often than what the rest of the
-release tells about them. Both gains are shares of the room above their baseline. (That a group rates much
-or little shows in its profile and is not judged here: it is true of at least k people together. Without it
-in the baseline, a few busy groups would pass for recovered ratings.)
+the cells with the largest residual × group size (of all, of those in doubt, of rare items), should hold a
+real rating no more often than the popularity of their items and the activity of their groups explain;
+*ratings* of cells with a single contributor, recovered as fit + h · (value − fit), should be right no more
+often than what the rest of the release tells about them. Both gains are shares of the room above their
+baseline. (That a group rates much or little shows in its profile and is not judged here: it is true of at
+least k people together. Without it in the baseline, a few busy groups would pass for recovered ratings.)
 
 The positive control is the same attack on this very release with the observed ratings put back into the
 means, as the paper's algorithm 1 has it; where groups are so large that rounding hides even that, with them
@@ -62,7 +62,7 @@ def run(case: Case, threshold: float) -> Finding:
     worst = max(judged, key=lambda gain: gain.risk.gain_interval[1])
     low, high = worst.risk.gain_interval
     alive, control = _control(case, chance, threshold)
-    kinds = ("links", "rare links", "ratings")
+    kinds = ("links", "links in doubt", "rare links", "ratings")
     best = [
         max((g for g in gains if g.kind == kind), key=lambda g: g.risk.gain, default=None) for kind in kinds
     ]
@@ -112,24 +112,32 @@ def _as_published(case: Case) -> Tables:
 def _links(case: Case, tables: Tables, fit: Fit, name: str, chance: Chance) -> list[Gain]:
     """Precision of the cells with the largest residuals, against what item and group explain."""
     gains = []
-    for words, wanted in (("links", chance.share < 1), ("rare links", chance.share <= RARE_SHARE)):
-        among = int(chance.open_cells[wanted].sum())
+    some, rare = chance.share < 1, chance.share <= RARE_SHARE
+    for kind, wanted, doubt in (
+        ("links", some, False),
+        ("links in doubt", some, True),
+        ("rare links", rare, True),
+    ):
+        among = int(chance.open_cells[wanted].sum()) if doubt else case.release.cells
         sizes = [
             int(min(max(share * among, least), most, LARGEST_SHARE * among)) for share, least, most in HEADS
         ]
-        flags = _largest(case, tables, fit, chance, wanted, max(sizes))
+        flags = _largest(case, tables, fit, max(sizes), wanted, chance if doubt else None)
         for keys in (flags[:size] for size in sizes):
             expected = float(chance.of(keys).sum())
             if len(keys) - expected >= LEAST_ROOM:
                 risk = Risk(int(_is_real(case, keys).sum()), len(keys), expected / len(keys))
-                gains.append(Gain(words, f"{name}, {len(keys):,} flags", risk))
+                gains.append(Gain(kind, f"{name}, {len(keys):,} flags", risk))
     return gains
 
 
 def _largest(
-    case: Case, tables: Tables, fit: Fit, chance: Chance, wanted: np.ndarray, size: int
+    case: Case, tables: Tables, fit: Fit, size: int, wanted: np.ndarray, doubt: Chance | None
 ) -> np.ndarray:
-    """Keys (group · items + item) of the `size` cells in doubt with the largest residual × group size."""
+    """Keys (group · items + item) of the `size` cells with the largest residual × group size.
+
+    Of the wanted items only, and with `doubt` only where a real rating is not nearly certain anyway.
+    """
     low, high = case.release.low, case.release.high
     edge = EDGE_SHARE * (high - low)
     keys, scores = np.empty(0, np.int64), np.empty(0, np.float32)
@@ -139,7 +147,8 @@ def _largest(
         fitted = fit.rows(start, len(table))
         score = np.abs(table - fitted) * case.members[start : start + len(table), None].astype(np.float32)
         inside = (np.abs(table - (low + high) / 2) <= (high - low) / 2 - edge) & wanted  # NaN is outside
-        inside &= chance.in_doubt(start, len(table))
+        if doubt:
+            inside &= doubt.in_doubt(start, len(table))
         inside &= np.abs(fitted - (low + high) / 2) <= (high - low) / 2 - edge * 2 / 3
         place = np.flatnonzero(inside)
         score = score.ravel()[place]
