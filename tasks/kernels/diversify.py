@@ -34,38 +34,45 @@ class Additions:
     complete: bool  # false: the budget ran out first
 
 
-def groups_wanted(
-    holds: sp.csr_array, raters: np.ndarray, sizes: np.ndarray, least_groups: int, link_margin: float
-) -> np.ndarray:
-    """How many groups each item should lie in: at least l, and enough to hide who really rated it.
+def decoys(
+    holds: sp.csr_array, raters: np.ndarray, sizes: np.ndarray, margin: float, rng: np.random.Generator
+) -> Additions:
+    """Further groups for items whose real raters sit together more than chance would have it.
 
     If ratings were independent, a member of a group that holds an item of popularity p would have rated it with
     probability p / (1 − (1 − p)^k) (paper, Theorem 6.3's argument). Similar users rate similar items, so the real
-    share is higher; further groups bring it down to that value plus `link_margin`.
+    share is higher; groups drawn at random bring it down to that value plus `margin`. At random, because a choice
+    by any rule, even by least distortion, would help to tell the decoys from the rest.
     """
     users, mean_size = int(sizes.sum()), float(sizes.mean())
-    popularity = raters / users
-    with np.errstate(divide="ignore", invalid="ignore"):
-        independent = np.where(raters > 0, popularity / -np.expm1(mean_size * np.log1p(-popularity)), 0)
+    popularity = np.minimum(raters / users, 1 - 1e-9)
+    independent = popularity / np.maximum(-np.expm1(mean_size * np.log1p(-popularity)), 1e-12)
     members = np.asarray(sizes @ (holds != 0)).ravel()  # people who seem to have rated the item
-    lacking = raters / np.maximum(independent + link_margin, 1e-9) - members
-    count = _groups_per_item(holds)
-    wanted = count + np.maximum(np.ceil(lacking / mean_size), 0)
-    return np.clip(wanted, least_groups, holds.shape[0]).astype(np.int64)
+    lacking = raters / np.maximum(independent + margin, 1e-9) - members
+    free = holds.shape[0] - _groups_per_item(holds)
+    wanted = np.minimum(np.maximum(np.ceil(lacking / mean_size), 0), free).astype(np.int64)
+    columns = sp.csc_array(holds)
+    group, item = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for position in np.flatnonzero(wanted):
+        without = np.ones(holds.shape[0], bool)
+        without[columns.indices[columns.indptr[position] : columns.indptr[position + 1]]] = False
+        group.append(np.sort(rng.choice(np.flatnonzero(without), wanted[position], replace=False)))
+        item.append(np.full(wanted[position], position))
+    return Additions(np.concatenate(group), np.concatenate(item), True)
 
 
-def top_up_items(holds: sp.csr_array, wanted: np.ndarray, spread: Spread, block: int = 1024) -> Additions:
-    """For each item in fewer groups than wanted, the further groups of least spread."""
+def top_up_items(holds: sp.csr_array, least_groups: int, spread: Spread, block: int = 1024) -> Additions:
+    """For each item in fewer than l groups, the further groups of least spread."""
     count = _groups_per_item(holds)
     columns = sp.csc_array(holds)
-    items = np.flatnonzero(count < wanted)
+    items = np.flatnonzero(count < least_groups)
     group, item = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for start in range(0, len(items), block):
         some = items[start : start + block]
         cost = spread(some).astype(np.float64)
         cost[columns[:, some].toarray() != 0] = np.inf
         order = np.argsort(cost, axis=0, kind="stable")
-        chosen = np.arange(holds.shape[0])[:, None] < (wanted - count)[some][None, :]
+        chosen = np.arange(holds.shape[0])[:, None] < (least_groups - count)[some][None, :]
         rank, column = np.nonzero(chosen)
         group.append(order[rank, column])
         item.append(some[column])

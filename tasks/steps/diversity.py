@@ -14,7 +14,7 @@ from tasks import profiles
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
 from tasks.errors import Refused
-from tasks.kernels.diversify import TooManySets, deficient_sets, groups_wanted, top_up_items, top_up_sets
+from tasks.kernels.diversify import TooManySets, decoys, deficient_sets, top_up_items, top_up_sets
 from tasks.kernels.homogenize import add_cells
 from tasks.kernels.padded import LowRank, code_type, encode
 from tasks.pipeline import Job
@@ -59,7 +59,7 @@ def run(job: Job) -> dict[str, Any]:
         return {"added_cells": 0, "groups": len(sizes)}
     [added] = job.engine.map(
         _top_up,
-        [source],
+        [(source, job.rng("decoys"))],
         target=target,
         ingest=job.inputs["ingest"],
         padding=job.inputs["padding"],
@@ -70,8 +70,15 @@ def run(job: Job) -> dict[str, Any]:
 
 
 def _top_up(
-    source: Path, *, target: Path, ingest: Path, padding: Path, clustering: Path, params: Params
+    block: tuple[Path, np.random.Generator],
+    *,
+    target: Path,
+    ingest: Path,
+    padding: Path,
+    clustering: Path,
+    params: Params,
 ) -> dict:
+    source, rng = block
     sizes = profiles.read_sizes(source)
     kind = code_type(params.scale, params.rating_step)
     ratings = Ratings(ingest)
@@ -87,9 +94,10 @@ def _top_up(
         return add_cells(matrix, group, item, _codes(means, group, item, params))
 
     before = released.nnz
-    wanted = groups_wanted(released, ratings.by_item.counts(), sizes, params.l, LINK_MARGIN)
-    items = top_up_items(released, wanted, spread)
+    items = top_up_items(released, params.l, spread)
     released = add(items.group, items.item, released)
+    hiding = decoys(released, ratings.by_item.counts(), sizes, LINK_MARGIN, rng)
+    released = add(hiding.group, hiding.item, released)
     if params.b > 1:
         rated = ratings.by_user.whole()
         for size in range(2, params.b + 1):

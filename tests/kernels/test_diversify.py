@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.kernels import diversify
-from tasks.kernels.diversify import TooManySets, deficient_sets, groups_wanted, top_up_items, top_up_sets
+from tasks.kernels.diversify import TooManySets, decoys, deficient_sets, top_up_items, top_up_sets
 
 
 def csr(rows):
@@ -22,34 +22,40 @@ def test_items_in_too_few_groups_go_where_they_distort_least():
     holds = csr([[1, 1, 0], [1, 0, 0], [1, 0, 1], [1, 0, 0]])
     spread = np.array([[9, 9, 9], [9, 0.2, 0.5], [9, 0.1, 9], [9, 0.3, 0.4]], np.float32)
     for block in (1, 1024):
-        added = top_up_items(holds, np.array([2, 2, 2]), lambda items: spread[:, items], block)
+        added = top_up_items(holds, 2, lambda items: spread[:, items], block)
         assert sorted(zip(added.item.tolist(), added.group.tolist(), strict=True)) == [(1, 2), (2, 3)]
 
 
 def test_nothing_is_added_where_nothing_lacks():
-    added = top_up_items(csr([[1, 1], [1, 1]]), np.array([2, 2]), flat(2))
+    added = top_up_items(csr([[1, 1], [1, 1]]), 2, flat(2))
     assert len(added.item) == 0
     assert added.complete
 
 
-def test_an_item_lies_in_at_least_l_groups():
-    holds = csr([[1, 1], [0, 1], [0, 1]])
-    assert groups_wanted(holds, np.array([1, 3]), np.array([5, 5, 5]), 2, 1.0).tolist() == [2, 3]
-
-
 def test_raters_who_sit_together_are_hidden_among_further_groups():
     # Ten groups of five; six of fifty people rated the item. Spread over six groups, as chance has it, or all in two.
-    sizes, raters = np.full(10, 5), np.array([6])
+    sizes, raters, rng = np.full(10, 5), np.array([6]), np.random.default_rng(0)
     spread_out, together = (csr([[float(group < held)] for group in range(10)]) for held in (6, 2))
     independent = 0.12 / (1 - 0.88**5)  # 0.254: what a member's chance would be without similarity
-    assert groups_wanted(spread_out, raters, sizes, 1, 0.01).tolist() == [6]
-    wanted = groups_wanted(together, raters, sizes, 1, 0.01)[0]
-    assert wanted == 5
-    assert 6 / (5 * wanted) <= independent + 0.01 < 6 / (5 * (wanted - 1))
+    assert len(decoys(spread_out, raters, sizes, 0.01, rng).group) == 0
+    added = decoys(together, raters, sizes, 0.01, rng)
+    assert len(set(added.group.tolist())) == len(added.group) == 3
+    assert added.group.min() >= 2  # groups that do not hold it yet
+    assert 6 / (5 * 5) <= independent + 0.01 < 6 / (5 * 4)
 
 
-def test_no_more_groups_are_wanted_than_there_are():
-    assert groups_wanted(csr([[1], [1]]), np.array([10]), np.array([5, 5]), 1, 0.0).tolist() == [2]
+def test_decoys_are_another_draw_with_another_secret():
+    sizes, raters = np.full(40, 5), np.array([30])
+    together = csr([[float(group < 6)] for group in range(40)])
+    one, same, other = (
+        decoys(together, raters, sizes, 0.01, np.random.default_rng(n)).group.tolist() for n in (1, 1, 2)
+    )
+    assert one == same != other
+
+
+def test_an_item_everybody_holds_needs_no_decoy():
+    sizes, rng = np.array([5, 5]), np.random.default_rng(0)
+    assert len(decoys(csr([[1], [1]]), np.array([10]), sizes, 0.0, rng).group) == 0
 
 
 def test_pairs_somebody_rated_must_lie_in_enough_groups():
