@@ -92,6 +92,11 @@ def _parser() -> argparse.ArgumentParser:
     audit.add_argument("published")
     audit.add_argument("--private", required=True, help="the release's private directory")
     _add_source(audit)
+    clean = add("clean", command_clean, "remove intermediates of published snapshots, whatever their age")
+    clean.add_argument("name", help="the release")
+    clean.add_argument(
+        "--store", default=None, help="directory of the store (default MURMUR_STORE or ./store)"
+    )
     reproduce = add(
         "reproduce", command_reproduce, "a paper's tables: the paper's figure and ours, side by side"
     )
@@ -184,6 +189,15 @@ def command_audit(options: argparse.Namespace) -> Outcome:
     source, thresholds = _source(options, published)
     with engine() as workers:
         return _verdict(audit(published, private, source, None, thresholds, workers), published)
+
+
+def command_clean(options: argparse.Namespace) -> Outcome:
+    """Remove what the steps left behind; releases and the owner's files stay."""
+    from tasks.retention import sweep
+    from tasks.store import Store
+
+    removed = sweep(Store(options.store), options.name, older_than_days=0)
+    return {"status": "cleaned", "removed": [str(place) for place in removed]}, 0
 
 
 def command_reproduce(options: argparse.Namespace) -> Outcome:

@@ -34,4 +34,4 @@ class Release(Settings):
     schedule: Annotated[str | None, AfterValidator(_cron_or_preset)] = None
     start_date: datetime.date = datetime.date(2026, 1, 1)
     approval: bool = False
-    retention_days: int = Field(default=7, ge=0)
+    retention_days: int = Field(default=7, ge=1, description="intermediates are removed after so many days")

@@ -14,30 +14,22 @@ from tasks.config.base import Settings
 from tasks.kernels.metrics import distances, nearest
 from tasks.pipeline import Job
 from tasks.ratings import Ratings
-from tasks.steps.centers import padded_rows
+from tasks.similarity import Similarity
 
 CELLS_PER_BLOCK = 8_000_000  # dense cells held by a worker: 32 MB
 GROUPS_PER_BIN = 16  # a bin should make at least so many groups; see docs/decisions
 
 
 class Params(Settings):
-    """How distances are measured, and the size below which a bin does not stand alone."""
+    """How users are compared, and the size below which a bin does not stand alone."""
 
-    metric: str
-    max_diff: float
+    similarity: Similarity
     least_users: int
-    keep_observed: bool
 
 
 def params(config: ReleaseConfig) -> Params:
     """Pick this step's settings."""
-    low, high = config.source.scale
-    return Params(
-        metric=config.clustering.metric,
-        max_diff=high - low,
-        least_users=GROUPS_PER_BIN * config.privacy.k,
-        keep_observed=config.padding.keep_observed,
-    )
+    return Params(similarity=Similarity.of(config), least_users=GROUPS_PER_BIN * config.privacy.k)
 
 
 def run(job: Job) -> dict[str, Any]:
@@ -72,8 +64,8 @@ def run(job: Job) -> dict[str, Any]:
 def _nearest_centers(
     block: tuple[int, int], *, ingest: Path, padding: Path, centers: Path, params: Params
 ) -> np.ndarray:
-    rows = padded_rows(ingest, padding, np.arange(*block), keep_observed=params.keep_observed)
-    index, _ = nearest(rows, np.load(centers), metric=params.metric, max_diff=params.max_diff)
+    rows = params.similarity.vectors(ingest, padding, np.arange(*block))
+    index, _ = nearest(rows, np.load(centers), **params.similarity.measure)
     return index
 
 
@@ -87,7 +79,7 @@ def merge_small_bins(bins: np.ndarray, centers: np.ndarray, params: Params) -> n
         if len(small) == 0 or (sizes > 0).sum() == 1:
             return bins
         if between is None:
-            between = distances(centers, centers, metric=params.metric, max_diff=params.max_diff)
+            between = distances(centers, centers, **params.similarity.measure)
         smallest = small[np.argmin(sizes[small])]
         reachable = np.where((sizes > 0) & (np.arange(len(sizes)) != smallest), between[smallest], np.inf)
         bins[bins == smallest] = np.argmin(reachable)

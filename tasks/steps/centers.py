@@ -11,27 +11,19 @@ from tasks.config.base import Settings
 from tasks.kernels.bounded_tmeans import bounded_tmeans
 from tasks.pipeline import Job
 from tasks.ratings import Ratings
-from tasks.steps.padding import open_model
+from tasks.similarity import Similarity
 
 
 class Params(Settings):
-    """How distances are measured and how long centres may move."""
+    """How users are compared and how long centres may move."""
 
-    metric: str
-    max_diff: float
+    similarity: Similarity
     iterations: int
-    keep_observed: bool
 
 
 def params(config: ReleaseConfig) -> Params:
     """Pick this step's settings."""
-    low, high = config.source.scale
-    return Params(
-        metric=config.clustering.metric,
-        max_diff=high - low,
-        iterations=config.clustering.iterations,
-        keep_observed=config.padding.keep_observed,
-    )
+    return Params(similarity=Similarity.of(config), iterations=config.clustering.iterations)
 
 
 def run(job: Job) -> dict[str, Any]:
@@ -62,25 +54,16 @@ def _find_centers(
     out: Path,
 ) -> list[int]:
     count, rng = block
-    points = padded_rows(ingest, padding, np.load(sample), keep_observed=params.keep_observed)
+    points = params.similarity.vectors(ingest, padding, np.load(sample))
     # Half the mean size: balanced enough for the bins to come, free enough to follow the data.
     least = max(1, len(points) // (2 * count))
     labels, centers = bounded_tmeans(
         points,
         t=count,
         min_size=least,
-        metric=params.metric,
-        max_diff=params.max_diff,
+        **params.similarity.measure,
         iterations=params.iterations,
         rng=rng,
     )
     np.save(out, centers)
     return np.bincount(labels, minlength=count).tolist()
-
-
-def padded_rows(ingest: Path, padding: Path, users: np.ndarray, *, keep_observed: bool) -> np.ndarray:
-    """Padded rating vectors of some users: predictions, observed ratings in place where they are kept."""
-    model = open_model(padding)
-    if not keep_observed:
-        return model.rows(users)
-    return model.padded_rows(users, Ratings(ingest).by_user.take(users))

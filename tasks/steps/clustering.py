@@ -10,28 +10,21 @@ from tasks.config.base import Settings
 from tasks.kernels.bounded_tmeans import bounded_tmeans
 from tasks.kernels.tighten import tighten
 from tasks.pipeline import Job
-from tasks.steps.centers import padded_rows
+from tasks.similarity import Similarity
 
 
 class Params(Settings):
-    """How distances are measured and the least size of a group."""
+    """How users are compared and the least size of a group."""
 
-    metric: str
-    max_diff: float
+    similarity: Similarity
     iterations: int
     k: int
-    keep_observed: bool
 
 
 def params(config: ReleaseConfig) -> Params:
     """Pick this step's settings."""
-    low, high = config.source.scale
     return Params(
-        metric=config.clustering.metric,
-        max_diff=high - low,
-        iterations=config.clustering.iterations,
-        k=config.privacy.k,
-        keep_observed=config.padding.keep_observed,
+        similarity=Similarity.of(config), iterations=config.clustering.iterations, k=config.privacy.k
     )
 
 
@@ -71,13 +64,12 @@ def _cluster_bin(
     count = len(users) // params.k
     if count <= 1:
         return np.zeros(len(users), np.int32)
-    points = padded_rows(ingest, padding, users, keep_observed=params.keep_observed)
+    points = params.similarity.vectors(ingest, padding, users)
     labels, _ = bounded_tmeans(
         points,
         t=count,
         min_size=params.k,
-        metric=params.metric,
-        max_diff=params.max_diff,
+        **params.similarity.measure,
         iterations=params.iterations,
         rng=rng,
     )

@@ -20,7 +20,7 @@ from tasks.kernels.padded import code_type
 from tasks.kernels.profile_distances import profile_distances
 from tasks.pipeline import Job, execute
 from tasks.ratings import Ratings, write_ids, write_matrix
-from tasks.steps.centers import padded_rows
+from tasks.similarity import padded_rows
 from tasks.steps.padding import open_model
 from tasks.store import digest_of, files_below, remove, write_json
 

@@ -12,6 +12,7 @@ from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
 from tasks.errors import MurmurError, Refused
 from tasks.pipeline import Job, code_version
+from tasks.retention import sweep
 from tasks.store import digest, digest_of, read_json, remove, restrict, sync_directory, write_json
 
 LOCK_SECONDS = 600
@@ -19,12 +20,14 @@ NOT_COMPARED = ("created_at", "code_version")  # the same release made again is 
 
 
 class Params(Settings):
-    """Publication has no settings of its own."""
+    """How long intermediates of earlier snapshots are kept."""
+
+    retention_days: int
 
 
 def params(config: ReleaseConfig) -> Params:
-    """Pick this step's settings: none."""
-    return Params()
+    """Pick this step's settings."""
+    return Params(retention_days=config.release.retention_days)
 
 
 def run(job: Job) -> dict[str, Any]:
@@ -40,6 +43,7 @@ def run(job: Job) -> dict[str, Any]:
             else:
                 _keep_private(private, job.run.private)
                 _appear(candidate, published, manifest)
+                sweep(job.run.store, job.config.release.name, job.params.retention_days)
     except Timeout:
         raise MurmurError(
             f"another publication has held the store for {LOCK_SECONDS} s",

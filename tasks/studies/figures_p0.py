@@ -10,7 +10,7 @@ import pandas as pd
 from tasks.kernels.metrics import METRICS, distances, nearest
 from tasks.pipeline import Run, execute
 from tasks.ratings import Ratings
-from tasks.steps.centers import padded_rows
+from tasks.similarity import padded_rows
 from tasks.studies.cells import cell
 
 PAIRWISE_USERS = 2_000  # two million pairs; the paper took 5,000 users

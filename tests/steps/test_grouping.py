@@ -11,9 +11,9 @@ from tasks.config import parse
 from tasks.engine import engine
 from tasks.kernels.metrics import METRICS, distances
 from tasks.ratings import write_ids, write_matrix
+from tasks.similarity import Similarity, padded_rows
 from tasks.steps import clustering, sampling
 from tasks.steps.binning import Params, merge_small_bins
-from tasks.steps.centers import padded_rows
 from tasks.store import Store
 from tests.conftest import SNAPSHOT
 
@@ -103,7 +103,9 @@ def test_users_go_to_the_nearest_center(release):
 
 def merge(bins, centers, least):
     points = np.array(centers, np.float32).reshape(-1, 1)
-    params = Params(metric="weighted", max_diff=10.0, least_users=least, keep_observed=False)
+    params = Params(
+        similarity=Similarity(metric="weighted", max_diff=10.0, keep_observed=False), least_users=least
+    )
     return merge_small_bins(np.array(bins), points, params).tolist()
 
 
