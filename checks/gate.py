@@ -4,9 +4,11 @@ A check that is missing, skipped, crashed, planned more than it ran, or whose po
 failed. Nothing here raises because a release is bad; it returns a verdict that says so.
 """
 
+import contextlib
 import datetime
 import logging
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 
 from checks.case import Case
@@ -33,8 +35,9 @@ def judge(
     """Run the whole gate on a candidate. A source that cannot be read is a usage error, anything else a
     verdict."""
     try:
-        release = Release(release_dir)
-        truth = Truth.read(release, Path(private_dir), source, snapshot)
+        with _readable("the published files or the membership"):
+            release = Release(release_dir)
+            truth = Truth.read(release, Path(private_dir), source, snapshot)
     except Refused as problem:
         return _nothing_to_judge(problem, thresholds)
     return judge_case(Case(release, truth, Path(private_dir), snapshot, engine), thresholds)
@@ -57,7 +60,8 @@ def verify(published: Path) -> Verdict:
     """What can be told from the published files alone: digests, schema, k and l."""
     offline = {name: check for name, check in registered().items() if check.offline}
     try:
-        case = Case(Release(published))
+        with _readable("the published files"):
+            case = Case(Release(published))
     except Refused as problem:
         return Verdict([_failed(check, check.threshold, problem.what) for check in offline.values()])
     return Verdict([_run(check, case, check.threshold) for check in offline.values()])
@@ -91,6 +95,19 @@ def judge_case(case: Case, thresholds: dict[str, float]) -> Verdict:
         if name not in answered
     ]
     return Verdict(results + silent)
+
+
+@contextlib.contextmanager
+def _readable(what: str) -> Iterator[None]:
+    """Damaged files raise whatever their reader meets first; for the gate they are all one thing."""
+    try:
+        yield
+    except MurmurError:
+        raise
+    except Exception as problem:
+        raise Refused(
+            f"{what} cannot be read ({type(problem).__name__}); they are damaged or not a release"
+        ) from None
 
 
 def _run(check: Check, case: Case, threshold: float) -> CheckResult:

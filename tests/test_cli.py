@@ -236,6 +236,20 @@ def test_a_tampered_file_is_refused(copy, ratings, capsys, name):
     assert audit(capsys, release, owner, ratings)[0] == 3
 
 
+@pytest.mark.parametrize("name", ["groups.parquet", "members.parquet", "items.parquet", "manifest.json"])
+def test_a_file_damaged_anywhere_is_refused(copy, capsys, name):
+    """Whatever the reader trips over first, it is a refusal, never a crash."""
+    release, _ = copy()
+    whole = (release / name).read_bytes()
+    for place in np.linspace(0, len(whole) - 1, 25).astype(int):
+        content = bytearray(whole)
+        content[place] ^= 0xFF
+        (release / name).write_bytes(content)
+        assert murmur(capsys, "verify", str(release))[0] == 3, place
+    (release / name).write_bytes(whole[: len(whole) // 2])
+    assert murmur(capsys, "verify", str(release))[0] == 3
+
+
 def test_an_extra_file_is_refused(copy, capsys):
     release, _ = copy()
     (release / "notes.txt").write_text("who is who")

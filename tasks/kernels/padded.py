@@ -49,7 +49,7 @@ class LowRank:
         """Variance of the members' predictions, (groups, items): bᵀ Cov b in the space of the factors."""
         covariance = _covariances(np.asarray(self.users, np.float64), labels, groups)
         factors = self.items[items]
-        outer = np.einsum("if,ih->ifh", factors, factors).reshape(len(items), -1)
+        outer = np.einsum("if,ih->ifh", factors, factors).reshape(len(items), factors.shape[1] ** 2)
         return np.maximum(_product(covariance.reshape(groups, -1), outer), 0)
 
 
