@@ -161,7 +161,7 @@ def command_run(options: argparse.Namespace) -> Outcome:
             pipeline.run(config, snapshot, store, progress=progress, seconds=seconds)
         except Refused as problem:
             refusal = problem
-    result = describe(config, snapshot, store, refusal, judged="validate" in seconds)
+    result = describe(config, snapshot, store, refusal, judged=bool({"validate", "publish"} & set(seconds)))
     if refusal:
         _complain(str(refusal))
     return {**result, "seconds": seconds, "peak_rss_bytes": memory.peak_bytes}, 3 if refusal else 0
@@ -180,15 +180,13 @@ def command_verify(options: argparse.Namespace) -> Outcome:
 def command_audit(options: argparse.Namespace) -> Outcome:
     """The whole gate on an existing release."""
     from checks.gate import audit
-    from tasks.engine import engine
 
     published, private = Path(options.published), Path(options.private)
     for place, option in ((published, "PUBLISHED"), (private, "--private")):
         if not place.is_dir():
             raise UsageError("there is no such directory", where=f"{option} {place}", remedy="check the path")
     source, thresholds = _source(options, published)
-    with engine() as workers:
-        return _verdict(audit(published, private, source, None, thresholds, workers), published)
+    return _verdict(audit(published, private, source, None, thresholds), published)
 
 
 def command_clean(options: argparse.Namespace) -> Outcome:
@@ -196,7 +194,12 @@ def command_clean(options: argparse.Namespace) -> Outcome:
     from tasks.retention import sweep
     from tasks.store import Store
 
-    removed = sweep(Store(options.store), options.name, older_than_days=0)
+    store = Store(options.store)
+    if not (store.root / "private" / options.name).is_dir():
+        raise UsageError(
+            f"there is no release '{options.name}'", where=str(store.root), remedy="check name and store"
+        )
+    removed = sweep(store, options.name, older_than_days=0)
     return {"status": "cleaned", "removed": [str(place) for place in removed]}, 0
 
 
@@ -221,18 +224,22 @@ def _source(options: argparse.Namespace, published: Path) -> tuple[Source, dict[
         )
     table: dict[str, Any] = {"format": options.format, "path": options.source}
     if options.format in ("csv", "parquet"):
-        from tasks.store import read_json
-
-        manifest = published / "manifest.json"
-        table["scale"] = (
-            read_json(manifest).get("rating_scale", [1.0, 5.0]) if manifest.exists() else [1.0, 5.0]
-        )
+        table["scale"] = _published_scale(published)
         table |= {"delimiter": options.delimiter, "encoding": options.encoding}
         if options.columns:
             table["columns"] = dict(
                 zip(("user", "item", "rating", "timestamp"), options.columns.split(","), strict=False)
             )
     return parse({"release": {"name": "audit"}, "source": table}, "murmur audit").source, {}
+
+
+def _published_scale(published: Path) -> list[float]:
+    """The scale a release says it has; a manifest that cannot be read is for the gate to refuse."""
+    try:
+        low, high = json.loads((published / "manifest.json").read_text(encoding="utf-8"))["rating_scale"]
+        return [float(low), float(high)]
+    except (OSError, ValueError, TypeError, KeyError):
+        return [1.0, 5.0]
 
 
 def _verdict(verdict: Any, published: Path) -> Outcome:

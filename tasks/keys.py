@@ -33,13 +33,13 @@ class OwnerKey:
         """Read `MURMUR_SECRET_FILE`; in the embedded default it lies in the store and is created once."""
         named = os.environ.get("MURMUR_SECRET_FILE")
         path = Path(named) if named else store_root / "private" / "secret.key"
+        if named and not path.is_file():
+            raise UsageError(
+                "there is no secret file",
+                where=f"MURMUR_SECRET_FILE={path}",
+                remedy="mount or restore it (a new secret changes every pseudonym), or unset the variable",
+            )
         if not path.exists():
-            if named and not path.parent.is_dir():
-                raise UsageError(
-                    "the directory of the secret file does not exist",
-                    where=f"MURMUR_SECRET_FILE={path}",
-                    remedy="mount or create it, or unset the variable",
-                )
             _create(path)
         if path.stat().st_mode & 0o077:
             raise UsageError(

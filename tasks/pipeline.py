@@ -16,11 +16,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from tasks import methods
 from tasks.config import ReleaseConfig
 from tasks.engine import Engine, engine
+from tasks.errors import UsageError
 from tasks.keys import OwnerKey
 from tasks.store import (
     Store,
@@ -54,7 +55,7 @@ class Run:
     work: Path
     progress: Progress
     seconds: dict[str, float] = field(default_factory=dict)
-    given: dict[str, dict] = field(default_factory=dict)
+    given: dict[str, dict] = field(default_factory=dict)  # results this run has, made by it or handed to it
     purpose: str = "release"
 
     @property
@@ -144,16 +145,32 @@ def run(
         release = open_run(config, snapshot, store, workers, progress or log_progress)
         if seconds is not None:
             release = replace(release, seconds=seconds)
-        references = [execute(name, release) for name in methods.graph(config)]
+        with _alone(release):
+            references = [execute(name, release) for name in methods.graph(config)]
         return references[-1]
+
+
+@contextlib.contextmanager
+def _alone(release: Run) -> Iterator[None]:
+    """Two runs of one snapshot with different settings would overwrite each other's intermediates."""
+    lock = FileLock(release.private / ".run.lock", timeout=0, mode=0o600)
+    try:
+        with lock:
+            yield
+    except Timeout:
+        raise UsageError(
+            "another run of this release and snapshot is under way",
+            where=str(release.private),
+            remedy="wait for it to finish",
+        ) from None
 
 
 def execute(name: str, release: Run) -> dict[str, Any]:
     """Run a step, or return what an equal earlier run of it left."""
-    if name in release.given:
-        return release.given[name]
-    with owner_only():
-        return _execute(name, release)
+    if name not in release.given:
+        with owner_only():
+            release.given[name] = _execute(name, release)
+    return release.given[name]
 
 
 def _execute(name: str, release: Run) -> dict[str, Any]:
@@ -237,7 +254,13 @@ def log_progress(step: str, done: int, total: int) -> None:
 
 @cache
 def code_version() -> str:
-    """Version and a digest of the code, so that results of other code are never taken for ours."""
-    root = Path(__file__).parent
-    sources = {str(f.relative_to(root)): digest(f) for f in sorted(root.rglob("*.py"))}
+    """Version and a digest of all code, the judge's too: no result or verdict of other code is taken for ours."""
+    roots = [Path(__file__).parent, Path(__file__).parent.with_name("checks")]
+    kinds = {".py", ".toml", ".html", ".css"}
+    sources = {
+        f"{root.name}/{file.relative_to(root)}": digest(file)
+        for root in roots
+        for file in sorted(root.rglob("*"))
+        if file.suffix in kinds
+    }
     return f"{version('murmuration')}+{digest_of(sources)[:12]}"

@@ -32,6 +32,7 @@ def preview(config: ReleaseConfig, snapshot: datetime.date) -> dict[str, Any]:
             where="source",
             remedy="check source.format, source.columns, source.delimiter and source.scale",
         )
+    _refuse_what_run_refuses(config, blocks, read_rows - accepted, read_rows)
     ratings = np.concatenate([block.ratings for block in blocks])
     estimate = accepted * len(parts)
     return {
@@ -55,6 +56,18 @@ def preview(config: ReleaseConfig, snapshot: datetime.date) -> dict[str, Any]:
         },
         "rows": _first_rows(blocks[0]),
     }
+
+
+def _refuse_what_run_refuses(
+    config: ReleaseConfig, blocks: list[RatingBlock], rejected: int, read_rows: int
+) -> None:
+    if rejected > config.source.max_bad_rows * read_rows:
+        lines = [str(offender) for block in blocks for offender in block.offenders][:3]
+        raise UsageError(
+            f"{rejected:,} of the first {read_rows:,} rows cannot be used, more than source.max_bad_rows allows",
+            where="; ".join(lines),
+            remedy="correct the rows, or raise source.max_bad_rows",
+        )
 
 
 def _first_rows(block: RatingBlock) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """Peak memory of a run: this process and all its children, Dask workers included."""
 
+import contextlib
 import os
 import threading
 from pathlib import Path
@@ -27,12 +28,14 @@ class PeakMemory:
 
     def _watch(self) -> None:
         this = psutil.Process(os.getpid())
-        while not self._stop.wait(self._interval):
-            try:
+        while True:
+            with contextlib.suppress(psutil.Error):
                 family = [this, *this.children(recursive=True)]
-            except psutil.Error:
-                continue
-            self.peak_bytes = max(self.peak_bytes, sum(_proportional_bytes(member.pid) for member in family))
+                self.peak_bytes = max(
+                    self.peak_bytes, sum(_proportional_bytes(member.pid) for member in family)
+                )
+            if self._stop.wait(self._interval):
+                return
 
 
 def _proportional_bytes(pid: int) -> int:

@@ -15,7 +15,9 @@ DAY_SECONDS = 86_400
 def sweep(store: Store, name: str, older_than_days: float) -> list[Path]:
     """Remove the intermediates of a release's published snapshots that nobody touched for so many days."""
     published = store.root / "published" / name
-    removed = []
+    removed: list[Path] = []
+    if published.resolve().parent != (store.root / "published").resolve():
+        return removed  # not a plain name
     for work in sorted((store.root / "private" / name).glob("*/work")):
         touched = max(
             (file.stat().st_mtime for file in work.rglob("step.json")), default=work.stat().st_mtime

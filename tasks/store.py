@@ -42,11 +42,14 @@ class Store:
 
 def make_private(path: Path, *, below: Path) -> None:
     """Create a directory and its parents under `below`, all 0700 from private/ down."""
-    below.mkdir(parents=True, exist_ok=True)
+    if not below.exists():
+        below.mkdir(parents=True, exist_ok=True)
+        below.chmod(0o755)  # published/ below it is for everybody, private/ for the owner
     current = below
     for part in path.relative_to(below).parts:
         current = current / part
         current.mkdir(mode=0o700, exist_ok=True)
+        current.chmod(0o700)  # also where somebody made it before us
 
 
 @contextlib.contextmanager

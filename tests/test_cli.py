@@ -250,6 +250,28 @@ def test_a_file_damaged_anywhere_is_refused(copy, capsys, name):
     assert murmur(capsys, "verify", str(release))[0] == 3
 
 
+def test_a_release_without_its_verdict_is_refused(copy, capsys):
+    release, _ = copy()
+    manifest = read_json(release / "manifest.json")
+    del manifest["checks"]
+    for name in ("checks.json", "report.html", "README.md"):
+        del manifest["files"][name]
+        (release / name).unlink()
+    write_json(release / "manifest.json", manifest)
+    code, answer, _ = murmur(capsys, "verify", str(release))
+    assert (code, failed(answer)) == (3, {"integrity"})
+
+
+def test_a_loosened_threshold_is_told(releases, tmp_path, capsys):
+    config, _ = releases("padded")
+    path = tmp_path / "c.toml"
+    path.write_text(config.read_text() + "[gate]\nhomogeneity = 0.9\n")
+    _, answer, _ = murmur(
+        capsys, "run", str(path), "--snapshot", "2026-01-01", "--store", str(tmp_path / "s")
+    )
+    assert any("LOOSENED" in c["detail"] for c in answer["checks"] if c["name"] == "homogeneity")
+
+
 def test_an_extra_file_is_refused(copy, capsys):
     release, _ = copy()
     (release / "notes.txt").write_text("who is who")

@@ -23,6 +23,13 @@ def test_a_secret_others_can_read_is_refused(tmp_path, monkeypatch):
         OwnerKey.load(tmp_path)
 
 
+def test_a_named_secret_is_never_made_up(tmp_path, monkeypatch):
+    monkeypatch.setenv("MURMUR_SECRET_FILE", str(tmp_path / "typo"))
+    with pytest.raises(UsageError, match="no secret file"):
+        OwnerKey.load(tmp_path)
+    assert not (tmp_path / "typo").exists()
+
+
 def test_a_truncated_secret_is_refused(tmp_path, monkeypatch):
     file = tmp_path / "key"
     file.write_bytes(b"short")

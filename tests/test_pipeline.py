@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from filelock import FileLock
 
 from tasks import pipeline
-from tasks.errors import Refused
-from tasks.store import Store, read_json
+from tasks.errors import Refused, UsageError
+from tasks.store import Store, digest, read_json, write_json
 from tests.conftest import SNAPSHOT
 
 KEY = b"k" * 32
@@ -180,18 +181,69 @@ def test_a_crash_while_publishing_leaves_no_release_and_can_be_repeated(made, tm
     assert [p.name for p in store.published("films", SNAPSHOT).parent.iterdir()] == [SNAPSHOT.isoformat()]
 
 
-def test_a_candidate_changed_after_the_gate_is_not_published(made, tmp_path):
+@pytest.mark.parametrize("mended", [False, True], ids=["file alone", "file and manifest"])
+def test_a_candidate_changed_after_the_gate_is_not_published(made, tmp_path, mended):
     config, _ = made("predictive-padded")
     store = Store(tmp_path)
     with pipeline.engine() as here:
         run = pipeline.open_run(config, SNAPSHOT, store, here, lambda *_: None)
         candidate = Path(pipeline.execute("validate", run)["path"]) / "candidate"
-        content = bytearray((candidate / "groups.parquet").read_bytes())
-        content[len(content) // 2] ^= 1
-        (candidate / "groups.parquet").write_bytes(content)
+        (candidate / "README.md").write_text("something else")
+        if mended:
+            manifest = read_json(candidate / "manifest.json")
+            manifest["files"]["README.md"] = digest(candidate / "README.md")
+            write_json(candidate / "manifest.json", manifest)
         with pytest.raises(Refused, match="not what the gate examined"):
             pipeline.execute("publish", run)
     assert not store.published("films", SNAPSHOT).exists()
+
+
+def test_a_verdict_of_another_gate_is_not_taken_over(made, tmp_path, monkeypatch):
+    config, _ = made("predictive-padded")
+    with pipeline.engine() as here:
+        pipeline.execute(
+            "validate", pipeline.open_run(config, SNAPSHOT, Store(tmp_path), here, lambda *_: None)
+        )
+        monkeypatch.setattr(pipeline, "code_version", lambda: "another version")
+        monkeypatch.setattr("tasks.steps.validate.judge", lambda *_: pytest.fail("judged again"))
+        with pytest.raises(pytest.fail.Exception, match="judged again"):
+            pipeline.execute(
+                "validate", pipeline.open_run(config, SNAPSHOT, Store(tmp_path), here, lambda *_: None)
+            )
+
+
+def test_the_version_covers_the_judge_too():
+    here = Path(pipeline.__file__).parent
+    pipeline.code_version.cache_clear()
+    before = pipeline.code_version()
+    planted = here.with_name("checks") / "planted_for_a_test.py"
+    try:
+        planted.write_text('"""Not a check."""\n')
+        pipeline.code_version.cache_clear()
+        assert pipeline.code_version() != before
+    finally:
+        planted.unlink()
+        pipeline.code_version.cache_clear()
+
+
+def test_a_refused_rerun_leaves_the_published_releases_verdict(made):
+    config, store = made("predictive-boosted")
+    verdict = store.private("films", SNAPSHOT) / "verdict.json"
+    before = verdict.read_bytes()
+    other = config.model_copy(update={"clustering": config.clustering.model_copy(update={"seed": 9})})
+    with pytest.raises(Refused):
+        pipeline.run(other, SNAPSHOT, store)
+    assert verdict.read_bytes() == before
+
+
+def test_two_runs_of_one_snapshot_do_not_mix(made, tmp_path):
+    config, _ = made("predictive-padded")
+    store = Store(tmp_path)
+    with (
+        FileLock(store.private("films", SNAPSHOT) / ".run.lock"),
+        pytest.raises(UsageError, match="under way"),
+    ):
+        pipeline.run(config, SNAPSHOT, store)
 
 
 def test_observed_ratings_in_the_means_are_refused(made, tmp_path):

@@ -22,6 +22,14 @@ def test_private_directories_are_the_owners_alone(tmp_path):
     assert [mode(p) for p in (path, path.parent, path.parent.parent)] == [0o700] * 3
 
 
+def test_a_private_directory_somebody_made_before_is_closed(tmp_path):
+    (tmp_path / "private" / "films").mkdir(parents=True)
+    for place in (tmp_path / "private", tmp_path / "private" / "films"):
+        place.chmod(0o755)
+    path = Store(tmp_path).private("films", datetime.date(2026, 1, 1))
+    assert [mode(p) for p in (path, path.parent, path.parent.parent)] == [0o700] * 3
+
+
 def test_files_made_as_owner_only_are_0600(tmp_path):
     with owner_only():
         write_bytes(tmp_path / "a", b"x")

@@ -17,6 +17,10 @@ from checks.release import DATA_FILES, Release
 from checks.result import Finding
 from tasks.store import digest, read_json
 
+PUBLISHED_FILES = (*DATA_FILES, "checks.json", "report.html", "README.md")
+# Checks every release was judged by, whichever version made it.
+NEVER_MISSING = ("diversity", "integrity", "k-anonymity", "recovery")
+
 Problem = tuple[int, str]
 
 
@@ -102,6 +106,12 @@ def _counts(release: Release) -> Iterator[Problem]:
 
 def _verdict(release: Release) -> Iterator[Problem]:
     """A published release carries its verdict; in a candidate there is none yet."""
+    if "created_at" in release.manifest:
+        answered = {c["name"] for c in release.manifest.get("checks", [])}
+        missing = [name for name in NEVER_MISSING if name not in answered]
+        yield len(missing), f"checks without a verdict ({', '.join(missing)})"
+        unlisted = [name for name in PUBLISHED_FILES if name not in release.manifest["files"]]
+        yield len(unlisted), f"files a release must have ({', '.join(unlisted)})"
     if "checks" not in release.manifest:
         return
     path = release.directory / "checks.json"

@@ -49,6 +49,12 @@ class ReleaseConfig(Settings):
     @model_validator(mode="after")
     def _possible(self) -> "ReleaseConfig":
         low, high = self.source.scale
+        if self.privacy.protect:
+            raise ValueError(
+                "privacy.protect: judging inferred attributes is not available in this version; remove it"
+            )
+        if self.series.mode != "independent":
+            raise ValueError("series.mode: only 'independent' is available in this version")
         if self.privacy.rating_step > high - low:
             raise ValueError(
                 f"privacy.rating_step {self.privacy.rating_step} is wider than the scale [{low}, {high}]; "

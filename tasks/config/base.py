@@ -6,4 +6,6 @@ from pydantic import BaseModel, ConfigDict
 class Settings(BaseModel):
     """A table of the release file. Frozen: a setting never changes while a release is made."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, validate_default=True, allow_inf_nan=False
+    )

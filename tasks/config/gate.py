@@ -24,6 +24,8 @@ def validate_thresholds(gate: dict[str, float]) -> dict[str, float]:
     for name, threshold in gate.items():
         if name not in known:
             raise ValueError(f"there is no check '{name}'; the checks are: {', '.join(known)}")
-        if not 0 <= threshold < float("inf"):
-            raise ValueError(f"threshold of '{name}' is {threshold}; use a finite number of at least 0")
+        if not 0 <= threshold < 1:
+            raise ValueError(
+                f"threshold of '{name}' is {threshold}; use a share from 0 to below 1 (no check can be switched off)"
+            )
     return gate

@@ -278,8 +278,10 @@ class _Utf8(io.RawIOBase):
     def _utf8(self, raw: bytes) -> bytes:
         try:
             text = self._decoder.decode(raw, final=self._done)
-        except UnicodeDecodeError as error:
-            good = error.object[: error.start].decode(self._codec.name, "ignore").count("\n")
+        except UnicodeError as error:
+            good = 0
+            if isinstance(error, UnicodeDecodeError):
+                good = error.object[: error.start].decode(self._codec.name, "ignore").count("\n")
             raise UsageError(
                 f"the text is not {self._codec.name}",
                 where=f"{self._file} line {self._lines + good + self.lines_before() + 1}",

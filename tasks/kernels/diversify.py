@@ -99,6 +99,8 @@ def top_up_sets(
     holds: sp.csr_array, sets: np.ndarray, least_groups: int, spread: Spread, budget: int
 ) -> Additions:
     """Complete the groups that already hold most of a set, least spread first, within a budget of cells."""
+    if len(sets) == 0:
+        return Additions(np.zeros(0, np.int64), np.zeros(0, np.int64), True)
     held = holds.toarray().astype(bool)
     items = np.unique(sets)
     cost = np.zeros(held.shape, np.float32)

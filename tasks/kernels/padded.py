@@ -74,12 +74,16 @@ def _product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 def encode(values: np.ndarray, scale: tuple[float, float], step: float) -> np.ndarray:
     """Published codes of ratings: clipped to the scale, rounded to the step."""
-    low, high = scale
-    levels = np.floor((high - low) / step + 1e-9)
-    codes = np.clip(np.rint((values - np.float32(low)) / np.float32(step)), 0, levels)
+    codes = np.clip(
+        np.rint((values - np.float32(scale[0])) / np.float32(step)), 0, _highest_code(scale, step)
+    )
     return codes.astype(code_type(scale, step))
 
 
 def code_type(scale: tuple[float, float], step: float) -> np.dtype:
     """The smallest little-endian type that holds every code."""
-    return np.dtype("u1") if (scale[1] - scale[0]) / step < 256 else np.dtype("<u2")
+    return np.dtype("u1") if _highest_code(scale, step) < 256 else np.dtype("<u2")
+
+
+def _highest_code(scale: tuple[float, float], step: float) -> int:
+    return int(np.floor((scale[1] - scale[0]) / step + 1e-6))

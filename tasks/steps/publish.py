@@ -13,7 +13,16 @@ from tasks.config.base import Settings
 from tasks.errors import MurmurError, Refused
 from tasks.pipeline import Job, code_version
 from tasks.retention import sweep
-from tasks.store import digest, digest_of, read_json, remove, restrict, sync_directory, write_json
+from tasks.store import (
+    digest,
+    digest_of,
+    files_below,
+    read_json,
+    remove,
+    restrict,
+    sync_directory,
+    write_json,
+)
 
 LOCK_SECONDS = 600
 NOT_COMPARED = ("created_at", "code_version")  # the same release made again is the same release
@@ -32,24 +41,25 @@ def params(config: ReleaseConfig) -> Params:
 
 def run(job: Job) -> dict[str, Any]:
     """Publish the validated candidate, or recognise that it is published already."""
-    candidate, private = job.inputs["validate"] / "candidate", job.inputs["validate"] / "private"
-    manifest = read_json(candidate / "manifest.json")
-    _require_unchanged(candidate, manifest)
+    validated = job.inputs["validate"]
     try:
         with FileLock(job.run.store.lock_file(), timeout=LOCK_SECONDS, mode=0o600):
-            published = job.run.published
+            # Inside the lock: while we waited for it, another run may have written here.
+            _require_judged(validated)
+            published, candidate = job.run.published, validated / "candidate"
+            manifest = read_json(candidate / "manifest.json")
             if (published / "manifest.json").exists():
                 _require_same(published, manifest)
             else:
-                _keep_private(private, job.run.private)
+                _keep_private(validated / "private", job.run.private)
                 _appear(candidate, published, manifest)
-                sweep(job.run.store, job.config.release.name, job.params.retention_days)
     except Timeout:
         raise MurmurError(
             f"another publication has held the store for {LOCK_SECONDS} s",
             where=str(job.run.store.lock_file()),
             remedy="wait for it to finish and run this step again",
         ) from None
+    sweep(job.run.store, job.config.release.name, job.params.retention_days)
     return {
         **manifest["counts"],
         "published": str(published),
@@ -57,13 +67,25 @@ def run(job: Job) -> dict[str, Any]:
     }
 
 
-def _require_unchanged(candidate: Path, manifest: dict[str, Any]) -> None:
+def _require_judged(validated: Path) -> None:
+    """What lies there must be, to the byte, what the gate examined and validate closed with."""
+    files = files_below(validated)
+    files.pop("step.json", None)
+    if files != read_json(validated / "step.json")["files"]:
+        raise Refused(
+            "the candidate is not what the gate examined",
+            where=str(validated),
+            remedy="find out who changed it, then run validate again",
+        )
+
+
+def _require_unchanged(directory: Path, manifest: dict[str, Any]) -> None:
     for name, expected in manifest["files"].items():
-        if digest(candidate / name) != expected:
+        if digest(directory / name) != expected:
             raise Refused(
-                f"the candidate's {name} is not what the gate examined",
-                where=str(candidate),
-                remedy="find out who changed it, then run validate again",
+                f"{name} is not what the gate examined",
+                where=str(directory),
+                remedy="find out who changed it; a release never changes",
             )
 
 
@@ -84,7 +106,7 @@ def _comparable(manifest: dict[str, Any]) -> dict[str, Any]:
 
 def _keep_private(source: Path, target: Path) -> None:
     """The owner's mapping must be safe before anything is public."""
-    for name in ("membership.parquet", "utility"):
+    for name in ("membership.parquet", "utility", "verdict.json"):
         remove(target / name)
         temporary = target / f".{name}"
         remove(temporary)
@@ -94,7 +116,8 @@ def _keep_private(source: Path, target: Path) -> None:
             shutil.copy2(source / name, temporary)
         temporary.replace(target / name)
     restrict(target / "utility")
-    (target / "membership.parquet").chmod(0o600)
+    for name in ("membership.parquet", "verdict.json"):
+        (target / name).chmod(0o600)
     sync_directory(target)
 
 
@@ -115,6 +138,7 @@ def _appear(candidate: Path, published: Path, manifest: dict[str, Any]) -> None:
     for file in arriving.iterdir():
         file.chmod(0o644)
     arriving.chmod(0o755)
+    _require_unchanged(arriving, manifest)
     sync_directory(arriving)
     arriving.rename(published)
     sync_directory(published.parent)

@@ -46,7 +46,11 @@ def run(job: Job) -> dict[str, Any]:
         name: digest(made.public / name) for name in ("checks.json", "report.html", "README.md")
     }
     write_json(made.public / "manifest.json", manifest)
-    write_json(job.run.private / "verdict.json", verdict.to_json())
+    write_json(made.private / "verdict.json", verdict.to_json())
+    if not (
+        job.run.published / "manifest.json"
+    ).exists():  # else the verdict there is the published release's
+        write_json(job.run.private / "verdict.json", verdict.to_json())
     if not verdict.passed:
         failed = [check for check in verdict.checks if not check.passed and check.severity == "gate"]
         raise Refused(

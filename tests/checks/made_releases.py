@@ -256,7 +256,6 @@ def write(made: Made, root: Path, pseudonyms: list[str] | None = None) -> tuple[
         "series": "unchecked",
         "withheld": made.withheld,
         "code_version": "test",
-        "created_at": "2026-01-01T00:00:00Z",
     }
     write_json(published / "manifest.json", manifest | {"files": {}})
     seal(published)

@@ -67,6 +67,11 @@ def test_pairs_somebody_rated_must_lie_in_enough_groups():
     assert list(zip(added.group.tolist(), added.item.tolist(), strict=True)) == [(0, 3)]
 
 
+def test_no_set_lacking_means_nothing_to_add():
+    added = top_up_sets(csr([[1, 1]]), np.zeros((0, 2), np.int64), 2, flat(1), budget=5)
+    assert (len(added.group), added.complete) == (0, True)
+
+
 def test_a_budget_that_runs_out_is_reported():
     rated = csr([[1] * 6])
     holds = csr(np.eye(6).tolist())

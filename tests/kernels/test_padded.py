@@ -74,6 +74,11 @@ def test_the_smallest_type_that_holds_every_code(scale, step, kind):
     assert encode(np.array([scale[1]], np.float32), scale, step)[0] == round((scale[1] - scale[0]) / step)
 
 
+def test_the_highest_code_never_wraps_around():
+    scale, step = (0.1, 25.7), 0.1  # the ratio is 255.99999999999997: 256 in truth
+    assert encode(np.array([25.7], np.float32), scale, step)[0] == 256
+
+
 def test_a_step_that_does_not_divide_the_scale_stays_on_it():
     code = encode(np.array([5.0], np.float32), (1.0, 5.0), 0.3)[0]
     assert 1.0 + code * 0.3 <= 5.0
