@@ -20,6 +20,7 @@ from tasks.config import Source
 from tasks.config.gate import check_names
 from tasks.engine import Engine, single_threaded
 from tasks.errors import MurmurError, Refused, UsageError
+from tasks.store import read_json
 
 log = logging.getLogger("murmur.gate")
 
@@ -165,6 +166,6 @@ def _nothing_to_judge(problem: Refused, thresholds: dict[str, float]) -> Verdict
 
 def _snapshot_of(published: Path) -> datetime.date:
     try:
-        return datetime.date.fromisoformat(str(Release(published).manifest["snapshot"]))
-    except (Refused, ValueError):
+        return datetime.date.fromisoformat(str(read_json(published / "manifest.json")["snapshot"]))
+    except (OSError, ValueError, KeyError, TypeError):
         return datetime.date(1970, 1, 1)  # judge() then says what is wrong with the manifest
