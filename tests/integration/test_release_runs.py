@@ -7,7 +7,6 @@ import datetime
 import json
 import os
 import re
-import secrets
 import shutil
 import signal
 import subprocess
@@ -54,7 +53,7 @@ class World:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.secret = root / "secret.key"
-        self.secret.write_bytes(secrets.token_bytes(32))
+        self.secret.write_bytes(b"w" * 32)  # the same groups every time: no release near a threshold by luck
         self.secret.chmod(0o600)
         os.environ["MURMUR_SECRET_FILE"] = str(self.secret)
         self.dags = root / "dags"
