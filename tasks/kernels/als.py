@@ -12,8 +12,7 @@ One half step solves, per user (and likewise per item), the ridge regression
 
 with n the user's number of ratings. The part that grows with n is the weighting of ALS-WR, the constant part
 a prior worth PRIOR ratings that keeps people with few ratings from being overfitted. Either alone predicts
-worse. Both are chosen for the error of published group means, which a slightly stiffer model serves better than
-the one that predicts individuals best (docs/decisions/0002-grouping.md).
+worse. How both were chosen is told in docs/decisions/0002-grouping.md.
 """
 
 from __future__ import annotations
