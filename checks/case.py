@@ -1,19 +1,26 @@
 """What every check is given: the release, the truth, and the sums both sides agree on."""
 
 import datetime
-from dataclasses import dataclass
+import tempfile
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
 
+from checks.linkage.postings import Postings
+from checks.linkage.rules import World
+from checks.raw import RawRelease
 from checks.release import Release
+from checks.seeds import seeded
+from checks.stats import sample_size
 from checks.truth import Truth
 from tasks.engine import Engine
 from tasks.errors import Refused
 
-MAX_TARGETS = 2_000
+HALF_WIDTH = 0.022  # of the interval of any risk: about two thousand targets
+HEAVY_SHARE = 0.1  # the top decile of raters: those most at risk, and those who write in forums
 
 
 @dataclass(frozen=True)
@@ -67,12 +74,68 @@ class Case:
         """Real people (in source and membership) listed per group."""
         return np.asarray(self.belongs.sum(axis=1)).ravel().astype(np.int64)
 
-    def targets(self, *names: object) -> np.ndarray:
-        """Users to attack: all, or the same seeded sample of them for everyone who uses these names."""
-        known = np.flatnonzero((self.truth.row_of_user >= 0) & (np.diff(self.truth.ratings.indptr) > 0))
-        if len(known) <= MAX_TARGETS:
-            return known
-        return np.sort(seeded(*names).choice(known, MAX_TARGETS, replace=False))
+    def targets(self, *names: object, heavy: bool = False) -> np.ndarray:
+        """People to attack, all or of the heaviest raters: everybody, or a seeded sample that is the same for all
+        who use these names."""
+        rated = np.diff(self.truth.ratings.indptr)
+        known = np.flatnonzero((self.truth.row_of_user >= 0) & (rated > 0))
+        if heavy:
+            known = known[rated[known] >= self.heavy_from]
+        most = sample_size(HALF_WIDTH)
+        return known if len(known) <= most else np.sort(seeded(*names).choice(known, most, replace=False))
+
+    @cached_property
+    def heavy_from(self) -> int:
+        """Ratings from which somebody counts as a heavy rater."""
+        rated = np.diff(self.truth.ratings.indptr)
+        return int(np.quantile(rated[rated > 0], 1 - HEAVY_SHARE)) if (rated > 0).any() else 0
+
+    # Records: the different published profiles, and the real people behind each.
+
+    @cached_property
+    def people(self) -> np.ndarray:
+        """Real people behind each different profile."""
+        profile = self.release.profile_of_group
+        count = int(profile.max(initial=-1)) + 1
+        return np.bincount(profile, weights=self.members, minlength=count).astype(np.int64)
+
+    def record_of(self, users: np.ndarray) -> np.ndarray:
+        """The profile each of these people (rows of the truth) has in the release; −1: none."""
+        rows = self.truth.row_of_user[users]
+        return np.where(rows >= 0, self.release.profile_of_group[np.maximum(rows, 0)], -1)
+
+    @property
+    def single(self) -> bool:
+        """True when every published record is one person's (perturbation, suppression, the raw data)."""
+        return bool(self.release.n_groups) and bool((self.release.listed == 1).all())
+
+    @cached_property
+    def postings(self) -> Postings:
+        """The different profiles turned round, for attacks that search them."""
+        place = Path(self.scratch.name) / "postings"
+        return Postings.build(self.release, self.release.profile_of_group, self.people, place)
+
+    @cached_property
+    def scratch(self) -> tempfile.TemporaryDirectory:
+        """The judge's working files: readable by the owner only, beside the private files where there are any
+        (workers on other machines see those), gone with the case."""
+        return tempfile.TemporaryDirectory(prefix=".attack-", dir=self.private)
+
+    @cached_property
+    def raw(self) -> "Case":
+        """The same people's raw data, as if published with the names removed."""
+        if isinstance(self.release, RawRelease):
+            return self
+        truth = replace(self.truth, row_of_user=np.arange(self.truth.users, dtype=np.int32))
+        raw = RawRelease(truth, low=self.release.low, high=self.release.high, k=self.release.k)
+        return Case(raw, truth, self.private, self.snapshot, self.engine)
+
+    @cached_property
+    def world(self) -> World:
+        """What everybody knows about the data at large."""
+        low, high = self.release.low, self.release.high
+        truth = self.truth
+        return World(truth.raters, truth.source_users, self.single, truth.half_level, low, high)
 
     @cached_property
     def cell_of_rating(self) -> np.ndarray:
@@ -103,12 +166,6 @@ class Case:
             )
             values[first:last] = block.table()[rows, counts.indices[first:last]]
         return values
-
-
-def seeded(*names: object) -> np.random.Generator:
-    """A fixed random stream: an audit of the same release attacks the same targets."""
-    digest = np.frombuffer("/".join(map(str, names)).encode(), dtype=np.uint8)
-    return np.random.default_rng([20100, *digest.tolist()])
 
 
 def sorted_rows(matrix: sp.csr_array) -> sp.csr_array:

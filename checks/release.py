@@ -1,5 +1,6 @@
 """The published files as anybody gets them: strict about their schema, read in blocks of groups."""
 
+import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -52,6 +53,7 @@ class Profiles:
     n_items: int
     origin: float
     step: float
+    days: np.ndarray | None = None  # when each cell was rated; only the raw data tell (checks/raw.py)
 
     @property
     def rows(self) -> int:
@@ -159,9 +161,32 @@ class Release:
         return np.bincount(rows[rows >= 0], minlength=self.n_groups).astype(np.int64)
 
     @cached_property
+    def profile_of_group(self) -> np.ndarray:
+        """A number per group, by first appearance: groups with equal published content have equal numbers."""
+        digests = []
+        for block in self.blocks():
+            for row in range(block.rows):  # over groups, not people: a hash each
+                cells = slice(block.indptr[row], block.indptr[row + 1])
+                content = hashlib.blake2b(block.codes[cells].tobytes(), digest_size=16)
+                everything = block.items is None or cells.stop - cells.start == block.n_items
+                content.update(b"all" if everything else block.columns[cells].tobytes())
+                digests.append(content.digest())
+        if not digests:
+            return np.empty(0, np.int64)
+        _, first, number = np.unique(np.array(digests, dtype="S16"), return_index=True, return_inverse=True)
+        order = np.empty(len(first), np.int64)
+        order[np.argsort(first)] = np.arange(len(first))
+        return order[number]
+
+    @cached_property
     def cells(self) -> int:
         """Number of published (group, item) cells."""
         return sum(len(block.codes) for block in self.blocks())
+
+    @property
+    def dated(self) -> bool:
+        """Whether the cells tell when they were rated: never in what is published."""
+        return False
 
     @cached_property
     def complete(self) -> bool:

@@ -5,10 +5,44 @@ excuse itself.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from checks.stats import Risk
+
 Severity = Literal["gate", "advisory"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one attack achieved with one kind of knowledge (a line of `murmur attack`).
+
+    `top` is the share of targets within the first 1, 5, 10, 100 people, `group_top` the same among published
+    records, both at the worst rank of a tie; `more` holds what only this attack measures.
+    """
+
+    knowledge: str
+    risk: Risk
+    top: dict[int, float] = field(default_factory=dict)
+    group_top: dict[int, float] = field(default_factory=dict)
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """As the contract has it; shares rounded like those of checks.json."""
+        low, high = self.risk.interval
+        return {
+            "knowledge": self.knowledge,
+            "n": int(self.risk.n),
+            "successes": _number(self.risk.successes),
+            "risk": _number(self.risk.rate),
+            "ci_low": _number(low),
+            "ci_high": _number(high),
+            "baseline": _number(self.risk.baseline),
+            "residual": _number(self.risk.gain),
+            "top": {str(k): _number(share) for k, share in self.top.items()},
+            "group_top": {str(k): _number(share) for k, share in self.group_top.items()},
+            **{name: _number(v) if isinstance(v, float) else v for name, v in self.more.items()},
+        }
 
 
 @dataclass(frozen=True)
@@ -17,7 +51,8 @@ class Finding:
 
     `control` tells whether the check's positive control (the same attack where it must succeed) succeeded;
     `planned` is how many trials were planned, where `n` counts those that were run; `threshold` is what was
-    really required, where the release's own promise is stricter than the setting.
+    really required, where the release's own promise is stricter than the setting; `outcomes` tell what an attack
+    achieved with each kind of knowledge.
     """
 
     passed: bool
@@ -29,6 +64,7 @@ class Finding:
     control: bool | None = None
     planned: int | None = None
     threshold: float | None = None
+    outcomes: tuple[Outcome, ...] = ()
 
 
 @dataclass(frozen=True)

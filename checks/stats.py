@@ -24,13 +24,23 @@ def residual(risk: float, baseline: float) -> float:
     return (risk - baseline) / (1 - baseline) if baseline < 1 else 0.0
 
 
+def sample_size(half_width: float, z: float = Z95) -> int:
+    """Trials after which no share's interval is wider than ± this."""
+    return math.ceil((z / (2 * half_width)) ** 2)
+
+
 @dataclass(frozen=True)
 class Risk:
-    """A success rate with its interval and, where there is one, the rate to be had without the release."""
+    """A success rate with its interval and, where there is one, the rate to be had without the release.
+
+    `ceiling` is the most that one trial can count: finding a group of five names one of its members with a
+    chance of 1/5, so a trial counts 0 to 1/5 and the interval is that of the trials' share of the ceiling.
+    """
 
     successes: float
     n: int
     baseline: float = 0.0
+    ceiling: float = 1.0
 
     @property
     def rate(self) -> float:
@@ -40,7 +50,8 @@ class Risk:
     @property
     def interval(self) -> tuple[float, float]:
         """Wilson interval of the rate."""
-        return wilson(self.successes, self.n)
+        low, high = wilson(self.successes / self.ceiling, self.n)
+        return low * self.ceiling, high * self.ceiling
 
     @property
     def gain(self) -> float:

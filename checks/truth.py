@@ -65,7 +65,8 @@ class Truth:
 
     `row_of_user` is the row of groups.parquet where the release lists the user (−1: nowhere);
     `raters` counts each item's raters in the whole source, people who are not in the release included;
-    `seen` tells who of the membership is in the source at all.
+    `seen` tells who of the membership is in the source at all; `days` is when each rating was given, in days
+    since 1970, where the source says so.
     """
 
     membership: Membership
@@ -75,11 +76,17 @@ class Truth:
     seen: np.ndarray
     unlisted_users: int
     unlisted_items: int
+    days: np.ndarray | None = None
 
     @property
     def users(self) -> int:
         """Number of users in the membership."""
         return self.ratings.shape[0]
+
+    @property
+    def source_users(self) -> int:
+        """Number of people in the source, those who are not in the release included."""
+        return int(self.seen.sum()) + self.unlisted_users
 
     @cached_property
     def pattern(self) -> sp.csr_array:
@@ -106,7 +113,19 @@ class Truth:
         return cls.build(release, Membership.read(private), read_all(source, snapshot))
 
     @classmethod
-    def build(cls, release: Release, membership: Membership, blocks: Iterable["RatingBlock"]) -> "Truth":
+    def alone(cls, source: Source, snapshot: datetime.date) -> "Truth":
+        """The source by itself, where there is no release: everybody and everything in it, in order of their ids."""
+        from tasks.formats import read_all
+
+        users, items = _ids(read_all(source, snapshot))
+        names = pa.array([str(number) for number in range(len(users))], pa.string())
+        everybody = Membership(users, names, np.arange(len(users), dtype=np.int32))
+        return cls.build(_Nothing(items, names), everybody, read_all(source, snapshot))
+
+    @classmethod
+    def build(
+        cls, release: "Release | _Nothing", membership: Membership, blocks: Iterable["RatingBlock"]
+    ) -> "Truth":
         """Put blocks of ratings (in the order of the source) into the matrix."""
         users, items, ratings, times, strangers = _gather(blocks, membership.users, release.items)
         keep = _last_of_each(users, items, times)
@@ -114,14 +133,45 @@ class Truth:
         raters = np.bincount(items[items >= 0], minlength=release.n_items)
         listed = users < len(membership.users)
         seen = np.bincount(users[listed], minlength=len(membership.users)) > 0
-        inside = listed & (items >= 0)
+        inside = listed & (
+            items >= 0
+        )  # still in order of user, then item: the rows of the matrix as they are
+        per_user = np.bincount(users[inside], minlength=len(membership.users))
         shape = (len(membership.users), release.n_items)
-        matrix = sp.csr_array((ratings[inside], (users[inside], items[inside])), shape=shape)
-        matrix.sort_indices()
-        return cls(membership, matrix, _rows(release, membership), raters, seen, *strangers)
+        matrix = sp.csr_array(
+            (ratings[inside], items[inside].astype(np.int32), np.concatenate([[0], np.cumsum(per_user)])),
+            shape=shape,
+        )
+        days = None if times is None else (times[keep][inside] // 86_400).astype(np.int32)
+        return cls(membership, matrix, _rows(release, membership), raters, seen, *strangers, days)
 
 
-def _rows(release: Release, membership: Membership) -> np.ndarray:
+@dataclass(frozen=True)
+class _Nothing:
+    """Stands for a release where there is none: everybody is their own record."""
+
+    items: pa.StringArray
+    pseudonyms: pa.StringArray
+
+    @property
+    def n_items(self) -> int:
+        return len(self.items)
+
+    @property
+    def row_of_member(self) -> np.ndarray:
+        return np.arange(len(self.pseudonyms), dtype=np.int32)
+
+
+def _ids(blocks: Iterable["RatingBlock"]) -> tuple[pa.StringArray, pa.StringArray]:
+    """All users and all items of the source, each once, sorted."""
+    users, items = pa.array([], pa.string()), pa.array([], pa.string())
+    for block in blocks:
+        users = pc.unique(pa.concat_arrays([users, block.users.cast(pa.string())]))
+        items = pc.unique(pa.concat_arrays([items, block.items.cast(pa.string())]))
+    return users.sort(), items.sort()
+
+
+def _rows(release: "Release | _Nothing", membership: Membership) -> np.ndarray:
     place = pc.index_in(membership.pseudonyms, value_set=release.pseudonyms)
     found = pc.fill_null(place, -1).to_numpy().astype(np.int64)
     if not len(release.row_of_member):

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checks.case import Case, seeded
+from checks.case import Case
 from checks.lowrank import Table, robust_fit
 from checks.registry import check
 from checks.result import Finding
+from checks.seeds import seeded
 from checks.stats import Risk
 
 FEWEST = 2  # even where a release promises nothing, a single person's rating is never published as it is

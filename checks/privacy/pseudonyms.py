@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checks.case import Case, seeded
+from checks.case import Case
 from checks.registry import check
 from checks.result import Finding
+from checks.seeds import seeded
 from checks.truth import Membership
 
 HASHES = ("md5", "sha1", "sha224", "sha256", "sha384", "sha512", "blake2b", "blake2s", "sha3_256")

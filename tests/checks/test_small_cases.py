@@ -4,7 +4,9 @@ import made_releases as made
 import numpy as np
 import pytest
 
-from checks.candidates import Knowledge, Search
+from checks.attacks import label_based, structure_based
+from checks.linkage.knowledge import Knowledge
+from checks.linkage.ranking import rank
 from checks.registry import registered
 from checks.stats import Risk, correlation, residual, wilson
 
@@ -88,26 +90,37 @@ def test_larger_sets_are_listed_or_refused(opened):
     assert "0 of 4 sets" in found.detail
 
 
+def knows(case, *people):
+    """Knowledge by hand: (row of the truth, {item: rating}) per target."""
+    items = [item for _, what in people for item in what]
+    ratings = [rating for _, what in people for rating in what.values()]
+    indptr = np.concatenate([[0], np.cumsum([len(what) for _, what in people])])
+    targets = np.array([who for who, _ in people])
+    return Knowledge("by hand", targets, indptr, np.array(items), np.array(ratings, np.float32))
+
+
 def test_structure_based_candidates(opened):
     case = opened(simple())
-    search = Search(case)
     first = int(np.flatnonzero(case.truth.ratings.toarray()[:, 0] == 4)[0])  # the third person: items 0 and 1
-    items = np.array([[1, -1], [1, 0]])
-    known = Knowledge("by hand", np.array([first, first]), items, np.array([[4.0, 0], [4.0, 4.0]]))
-    found = search.find(known, None)
+    known = knows(case, (first, {1: 4}), (first, {1: 4, 0: 4}))
+    found = rank(case.postings, structure_based.rule(case.world), known, case.record_of(known.targets))
     assert found.people.tolist() == [6, 3]
     assert found.identification.tolist() == [1 / 6, 1 / 3]
-    assert found.exposed.tolist() == [False, True]
+    assert found.candidates.tolist() == [2, 1]
 
 
 def test_label_based_candidates(opened):
     case = opened(simple())
     first = int(np.flatnonzero(case.truth.ratings.toarray()[:, 0] == 4)[0])
-    known = Knowledge("by hand", np.array([first]), np.array([[1, 0]]), np.array([[4.0, 4.0]]))
-    search = Search(case)
-    assert search.find(known, 0.05).own.tolist() == [False]  # 4.7 is not 4: no candidate, nobody named
-    assert search.find(known, 0.05).identification.tolist() == [0]
-    assert search.find(known, 1.0).people.tolist() == [3]
+    known = knows(case, (first, {1: 4, 0: 4}))
+
+    def found(tolerance):
+        rule = label_based.rule(case.world, tolerance=tolerance)
+        return rank(case.postings, rule, known, case.record_of(known.targets))
+
+    assert found(0.05).listed.tolist() == [0]  # 4.7 is not 4: no candidate, nobody named
+    assert found(0.05).identification.tolist() == [0]
+    assert found(1.0).people.tolist() == [3]
 
 
 def test_attacks_allow_one_in_k_and_no_more(opened):

@@ -1,0 +1,29 @@
+"""Scoreboard-RH (Narayanan & Shmatikov, section 4): the attack that broke the Netflix data.
+
+Ratings and days count the more the nearer they are, rare items more than popular ones. The authors claim a match
+only where the best record stands out by 1.5 standard deviations (`claimed`, `claimed_right`), or answer with a
+distribution over all records (`own_probability`, `entropy_bits`). In a homogenized release the members of a group
+tie, so the claim is never made about a person: what gates is the chance of naming the target by the best record.
+"""
+
+from itertools import product
+
+import numpy as np
+
+from checks.linkage.attack import attack
+from checks.linkage.knowledge import SIZES, Choice, Error, Model
+from checks.linkage.rules import Rule, World
+
+RATING_WIDTH = 1.5  # in stars
+DAY_WIDTH = 30.0
+CHOICES: tuple[Choice, ...] = ("random", "rare")
+ERRORS: tuple[Error, ...] = ("exact", "±1", "some wrong")
+GRID = tuple(Model(*known) for known in product(SIZES, CHOICES, ERRORS))
+DATED = (Model(4, days=True), Model(8, days=True), Model(8, error="±1", days=True))
+
+
+@attack("scoreboard-rh", models=GRID + DATED, control=Model(8), entropic=True)
+def rule(world: World) -> Rule:
+    """Σ (e^(−|Δrating|/1.5) + e^(−|Δdays|/30)) / log(raters) over the known items a record has."""
+    weight = 1 / np.log(np.maximum(world.raters, 2))
+    return Rule(weight, "decay", RATING_WIDTH * world.star, DAY_WIDTH)

@@ -1,0 +1,147 @@
+"""From ranks to a check: one attack on the release, on the raw data, and on people who are not there.
+
+`@attack` in a file of checks/attacks turns a rule into a check that gates at once:
+
+- user-level risk = chance of naming the target (group hit ÷ people in it); its upper bound must not exceed 1/k;
+- nobody's rank, counted in people at the worst of a tie, may be below k where groups are published;
+- positive control: the same attack must break the raw data;
+- negative control: it must not "find" people whose record was taken away.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from checks.case import Case
+from checks.linkage.knowledge import Knowledge, Model, known
+from checks.linkage.ranking import Ranks, rank
+from checks.linkage.rules import Rule, World
+from checks.registry import check
+from checks.result import Finding, Outcome
+from checks.seeds import seeded
+from checks.stats import Risk, wilson
+
+TOPS = (1, 5, 10, 100)
+CONTROL_TARGETS = 400  # the raw data are larger than any release; a control needs no narrow interval
+BROKEN = 0.5  # share of the control's targets that must be found in the raw data
+ECCENTRICITY = 1.5  # Narayanan & Shmatikov: how far the best must stand out before they claim a match
+
+RuleOf = Callable[[World], Rule]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One attack with one kind of knowledge on one case."""
+
+    model: Model
+    knowledge: Knowledge
+    ranks: Ranks
+    ceiling: float
+    baseline: float = 0.0
+
+    @property
+    def risk(self) -> Risk:
+        """User-level risk with its interval."""
+        return Risk(float(self.ranks.identification.sum()), len(self.ranks), self.baseline, self.ceiling)
+
+    def below(self, k: int) -> int:
+        """Targets who are among the first k − 1 people."""
+        return int((self.ranks.user_rank < k).sum())
+
+    def outcome(self) -> Outcome:
+        """As a line of `murmur attack`."""
+        claimed = self.ranks.eccentricity >= ECCENTRICITY
+        right = claimed & (self.ranks.top > 0)
+        more = (
+            {"claimed": float(claimed.mean()), "claimed_right": float(right.mean())} if len(claimed) else {}
+        )
+        if self.ranks.entropy_bits.any():
+            more["own_probability"] = float(self.ranks.own_probability.mean())
+            more["entropy_bits"] = float(self.ranks.entropy_bits.mean())
+        return Outcome(
+            self.model.name, self.risk, _tops(self.ranks.user_rank), _tops(self.ranks.group_rank), more
+        )
+
+
+def _tops(ranks: np.ndarray) -> dict[int, float]:
+    return {top: float((ranks <= top).mean()) if len(ranks) else 0.0 for top in TOPS}
+
+
+def attack(
+    name: str, *, models: tuple[Model, ...], control: Model, entropic: bool = False
+) -> Callable[[RuleOf], RuleOf]:
+    """Register the decorated `rule(world) -> Rule` as an attack that gates; `control` is what it is known to
+    break raw data with."""
+
+    def register(rule_of: RuleOf) -> RuleOf:
+        def run(case: Case, threshold: float) -> Finding:
+            return _judge(case, threshold, rule_of, models, control, entropic)
+
+        run.__module__, run.__doc__ = rule_of.__module__, rule_of.__doc__
+        check(name, threshold=1.0, controlled=True)(run)
+        return rule_of
+
+    return register
+
+
+def trial(
+    case: Case, rule_of: RuleOf, model: Model, *, most: int | None = None, entropic: bool = False
+) -> Trial:
+    """Attack the people of a case."""
+    targets = case.targets("knowledge", heavy=model.choice == "forum")
+    targets = targets if most is None else targets[:: max(1, -(-len(targets) // most))]
+    knows = known(case.truth, targets, model)
+    ranks = rank(
+        case.postings,
+        rule_of(case.world),
+        knows,
+        case.record_of(targets),
+        entropic=entropic,
+        engine=case.engine,
+    )
+    return Trial(model, knows, ranks, 1 / max(1, int(case.people.min(initial=1))))
+
+
+def _judge(
+    case: Case, threshold: float, rule_of: RuleOf, models: tuple[Model, ...], control: Model, entropic: bool
+) -> Finding:
+    allowed = min(threshold, 1 / case.release.k)
+    usable = [model for model in models if not model.days or case.release.dated]
+    trials = [trial(case, rule_of, model, entropic=entropic) for model in usable]
+    worst = max(trials, key=lambda t: t.risk.interval[1])
+    low, high = worst.risk.interval
+    below = 0 if case.single else max(t.below(case.release.k) for t in trials)
+    broken = trial(case.raw, rule_of, control, most=CONTROL_TARGETS)
+    strangers, expected = _strangers(case.raw, rule_of, control)
+    alive = broken.risk.rate >= BROKEN and wilson(strangers, len(broken.ranks))[0] <= expected
+    groups = "; ".join(f"{t.model.name}: {_tops(t.ranks.group_rank)[1]:.1%}" for t in trials)
+    return Finding(
+        high <= allowed + 1e-9 and below == 0,
+        worst.risk.rate,
+        sum(len(t.ranks) for t in trials),
+        f"best chance of naming a target {worst.risk.rate:.4f} (at most {high:.4f}) knowing {worst.model.name}, "
+        f"allowed 1/k = {allowed:.4f}; {below:,} targets are within the first {case.release.k - 1} people. "
+        f"The right {'record' if case.single else 'group'} comes first for: {groups}. Control, {control.name}: "
+        f"finds {broken.risk.rate:.1%} in the raw data, {strangers:,} of {len(broken.ranks):,} whose record was "
+        f"taken away (by chance {expected * len(broken.ranks):.1f}).",
+        ci_low=low,
+        ci_high=high,
+        control=alive,
+        planned=sum(len(case.targets("knowledge", heavy=model.choice == "forum")) for model in usable),
+        threshold=allowed,
+        outcomes=tuple(t.outcome() for t in trials),
+    )
+
+
+def _strangers(raw: Case, rule_of: RuleOf, model: Model) -> tuple[int, float]:
+    """The control's targets without their own record: how many are taken for a record drawn at random, and
+    the share of them that chance explains."""
+    targets = raw.targets("knowledge", heavy=model.choice == "forum")
+    targets = targets[:: max(1, -(-len(targets) // CONTROL_TARGETS))]
+    knows = known(raw.truth, targets, model)
+    own = raw.record_of(targets)
+    somebody = seeded("strangers").integers(0, raw.postings.records - 1, len(targets))
+    somebody += somebody >= own  # anybody but the target
+    ranks = rank(raw.postings, rule_of(raw.world), knows, somebody, leave_out=own, engine=raw.engine)
+    return int((ranks.identification == 1).sum()), 1 / max(1, raw.postings.records - 1)

@@ -1,0 +1,161 @@
+"""The records of a release turned round: per item, the records that have it and the rating each gives it.
+
+Kept in files of a scratch directory and memory-mapped, so that all workers share one copy and none holds more
+than one array of scores. Records are *different* published profiles: inside a group all members tie, so an
+attack on members would always look harmless.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from checks.release import Release
+
+MOST_LEVELS = 65_536
+COARSE_LEVELS = 4_096  # continuous ratings beyond MOST_LEVELS different ones are compared on this many
+
+
+@dataclass(frozen=True)
+class Postings:
+    """Opened postings; every array is a memory map."""
+
+    directory: Path
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """`records`, `items`, `dense`, `dated`."""
+        return json.loads((self.directory / "facts.json").read_text(encoding="utf-8"))
+
+    def array(self, name: str) -> np.ndarray:
+        """One of the files by its name."""
+        return np.load(self.directory / f"{name}.npy", mmap_mode="r")
+
+    @cached_property
+    def people(self) -> np.ndarray:
+        """Real people behind each record."""
+        return np.asarray(self.array("people"))
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Items of each record."""
+        return np.asarray(self.array("lengths"))
+
+    @cached_property
+    def levels(self) -> np.ndarray:
+        """The rating each code stands for."""
+        return np.asarray(self.array("levels"))
+
+    @property
+    def records(self) -> int:
+        """Number of different records."""
+        return int(self.facts["records"])
+
+    def inverse_norms(self, weight: np.ndarray) -> np.ndarray:
+        """1 / length of every record's vector of item weights (for the cosine)."""
+        squares = np.zeros(self.records)
+        squared = weight.astype(np.float64) ** 2
+        if self.facts["dense"]:
+            squares += squared.sum()
+        else:
+            _add_by_row(squares, self.array("indptr"), self.array("rows"), squared)
+        return (1 / np.sqrt(np.maximum(squares, 1e-12))).astype(np.float32)
+
+    @classmethod
+    def build(
+        cls, release: Release, record_of_group: np.ndarray, people: np.ndarray, directory: Path
+    ) -> "Postings":
+        """Turn a release round. `record_of_group` numbers the different profiles by first appearance;
+        `people` counts the real people behind each."""
+        directory.mkdir(parents=True)
+        first = np.zeros(release.n_groups, dtype=bool)
+        first[np.unique(record_of_group, return_index=True)[1]] = True
+        levels, coded = _levels(release)
+        dense, dated = release.complete, release.dated
+        lengths = np.zeros(len(people), dtype=np.int64)
+        counts = np.zeros(release.n_items, dtype=np.int64)
+        for block in release.blocks():
+            chosen = first[block.rows_slice]
+            lengths[record_of_group[block.rows_slice][chosen]] = np.diff(block.indptr)[chosen]
+            if not dense:
+                counts += np.bincount(block.columns[chosen[block.row_numbers()]], minlength=release.n_items)
+        if dense:
+            counts[:] = len(people)
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        kind = np.uint8 if len(levels) <= 256 else np.uint16
+        shape = int(indptr[-1])
+
+        def create(name: str, dtype: Any, size: int = shape) -> np.ndarray:
+            return np.lib.format.open_memmap(
+                directory / f"{name}.npy", mode="w+", dtype=dtype, shape=(max(size, 1),)
+            )
+
+        codes, rows = create("codes", kind), create("rows", np.int32, 0 if dense else shape)
+        days = create("days", np.float32, shape if dated else 0)
+        where = indptr[:-1].copy()
+        for block in release.blocks():
+            numbers = np.where(first[block.rows_slice], record_of_group[block.rows_slice], -1)
+            own = coded(block).astype(kind)
+            if dense:
+                kept = numbers >= 0
+                table = own.reshape(block.rows, release.n_items)[kept]
+                codes[:shape].reshape(release.n_items, len(people))[:, numbers[kept]] = table.T
+            else:
+                columns = np.ascontiguousarray(block.columns)
+                block_days = np.zeros(0, np.float32) if block.days is None else block.days.astype(np.float32)
+                _fill(where, block.indptr, columns, own, block_days, numbers, rows, codes, days)
+        for array in (codes, rows, days):
+            array.flush()  # type: ignore[attr-defined]
+        for name, array in {
+            "indptr": indptr, "levels": levels, "lengths": lengths, "people": people.astype(np.int64)
+        }.items():  # fmt: skip
+            np.save(directory / f"{name}.npy", array)
+        facts = {"records": len(people), "items": release.n_items, "dense": bool(dense), "dated": bool(dated)}
+        (directory / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
+        return cls(directory)
+
+
+def _levels(release: Release) -> tuple[np.ndarray, Any]:
+    """The ratings that occur and a function that codes a block's values by them."""
+    if release.dtype != np.float32:
+        grid = (release.low + np.arange(release.levels) * release.step).astype(np.float32)
+        return grid, lambda block: block.codes
+    seen = np.zeros(0, np.float32)
+    low, high = np.inf, -np.inf
+    for block in release.blocks():
+        if len(block.codes):
+            low, high = min(low, float(block.codes.min())), max(high, float(block.codes.max()))
+        if len(seen) <= MOST_LEVELS:
+            seen = np.union1d(seen, block.codes)
+    if not len(seen):
+        return np.zeros(1, np.float32), lambda block: np.zeros(0)
+    if len(seen) <= MOST_LEVELS:
+        return seen, lambda block: np.searchsorted(seen, block.codes)
+    grid = np.linspace(low, high, COARSE_LEVELS, dtype=np.float32)
+    scale = (COARSE_LEVELS - 1) / (high - low)
+    return grid, lambda block: np.rint((block.codes - low) * scale)
+
+
+@njit(cache=True, nogil=True)
+def _fill(where, indptr, columns, own, own_days, numbers, rows, codes, days):  # type: ignore[no-untyped-def]
+    for row in range(len(numbers)):
+        if numbers[row] < 0:
+            continue
+        for cell in range(indptr[row], indptr[row + 1]):
+            place = where[columns[cell]]
+            rows[place] = numbers[row]
+            codes[place] = own[cell]
+            if len(own_days):
+                days[place] = own_days[cell]
+            where[columns[cell]] = place + 1
+
+
+@njit(cache=True, nogil=True)
+def _add_by_row(sums, indptr, rows, weight):  # type: ignore[no-untyped-def]
+    for item in range(len(indptr) - 1):
+        for place in range(indptr[item], indptr[item + 1]):
+            sums[rows[place]] += weight[item]

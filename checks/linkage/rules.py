@@ -1,0 +1,68 @@
+"""What makes a record look like the person sought: every published attack is one `Rule`.
+
+A record scores Σ weight(item) · agreement over the known items it has. Log scores are taken relative to the
+record that has none of them, so the product of Frankowski et al.'s sub-scores is a sum over posting lists.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+FLOOR = 0.05  # Frankowski et al., equation 1: sub-score of a mention the candidate has not rated
+HEAVY_SHARE = 1 / 3  # section 4.3: candidates who rated more of all items than this are left out
+
+Kind = Literal["presence", "within", "decay"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How known items and ratings are compared with a record.
+
+    `presence`: having the item is enough; `within`: the rating must be at most `width` off (equation 3 read
+    literally: an item known without a rating agrees with nobody's); `decay`: exp(−|Δrating| / width), plus
+    exp(−|Δdays| / day_width) where days are compared. `all_needed`: only records that agree on every known item
+    are candidates at all. `most_items`: records with more are left out.
+    """
+
+    weight: np.ndarray
+    kind: Kind = "presence"
+    width: float = 0.0
+    day_width: float = 0.0
+    all_needed: bool = False
+    cosine: bool = False
+    most_items: float = np.inf
+
+
+@dataclass(frozen=True)
+class World:
+    """What an attacker knows about the data at large: how popular items are, how ratings are given.
+
+    `raters` per item and `users` are the *source's* (a homogenized release would hide how rare an item is);
+    `single` says that each record is one person's; `half_level` is half the distance between two ratings
+    people can give, `low` and `high` the ends of the scale.
+    """
+
+    raters: np.ndarray
+    users: int
+    single: bool
+    half_level: float
+    low: float
+    high: float
+
+    @property
+    def star(self) -> float:
+        """One star of five on whatever scale there is."""
+        return (self.high - self.low) / 4
+
+    def log_sub_scores(self) -> np.ndarray:
+        """log of the sub-score of a rated mention over the floor's (Frankowski et al., equation 1), per item.
+
+        Clipped at the floor: among unions of several people an item may be rated by nearly everybody.
+        """
+        share = 1 - (self.raters - 1) / max(1, self.users)
+        return np.log(np.maximum(share, FLOOR) / FLOOR)
+
+    def most_items(self) -> float:
+        """Section 4.3's limit on heavy raters; none on groups, whose unions are all heavy."""
+        return HEAVY_SHARE * len(self.raters) if self.single else np.inf
