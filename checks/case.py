@@ -99,6 +99,11 @@ class Case:
         count = int(profile.max(initial=-1)) + 1
         return np.bincount(profile, weights=self.members, minlength=count).astype(np.int64)
 
+    @property
+    def ceiling(self) -> float:
+        """The most that finding the right record can tell: one over the fewest people behind any."""
+        return 1 / max(1, int(self.people.min())) if len(self.people) else 1.0
+
     def record_of(self, users: np.ndarray) -> np.ndarray:
         """The profile each of these people (rows of the truth) has in the release; −1: none."""
         rows = self.truth.row_of_user[users]

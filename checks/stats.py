@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import binom
 
 Z95 = 1.959963984540054
 
@@ -22,6 +23,11 @@ def wilson(successes: float, n: float, z: float = Z95) -> tuple[float, float]:
 def residual(risk: float, baseline: float) -> float:
     """The part of a risk that the release is to blame for: (r − r₀)/(1 − r₀), 0 where r₀ leaves no room."""
     return (risk - baseline) / (1 - baseline) if baseline < 1 else 0.0
+
+
+def beyond_chance(successes: int, n: int, chance: float) -> bool:
+    """True when so many successes would come by chance less than once in a million times."""
+    return bool(binom.sf(successes - 1, n, chance) < 1e-6)
 
 
 def sample_size(half_width: float, z: float = Z95) -> int:

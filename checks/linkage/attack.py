@@ -20,7 +20,7 @@ from checks.linkage.rules import Rule, World
 from checks.registry import check
 from checks.result import Finding, Outcome
 from checks.seeds import seeded
-from checks.stats import Risk, wilson
+from checks.stats import Risk, beyond_chance
 
 TOPS = (1, 5, 10, 100)
 CONTROL_TARGETS = 400  # the raw data are larger than any release; a control needs no narrow interval
@@ -100,7 +100,7 @@ def trial(
         entropic=entropic,
         engine=case.engine,
     )
-    return Trial(model, knows, ranks, 1 / max(1, int(case.people.min(initial=1))))
+    return Trial(model, knows, ranks, case.ceiling)
 
 
 def _judge(
@@ -114,7 +114,7 @@ def _judge(
     below = 0 if case.single else max(t.below(case.release.k) for t in trials)
     broken = trial(case.raw, rule_of, control, most=CONTROL_TARGETS)
     strangers, expected = _strangers(case.raw, rule_of, control)
-    alive = broken.risk.rate >= BROKEN and wilson(strangers, len(broken.ranks))[0] <= expected
+    alive = broken.risk.rate >= BROKEN and not beyond_chance(strangers, len(broken.ranks), expected)
     groups = "; ".join(f"{t.model.name}: {_tops(t.ranks.group_rank)[1]:.1%}" for t in trials)
     return Finding(
         high <= allowed + 1e-9 and below == 0,
