@@ -36,7 +36,7 @@ def judge(
     """Run the whole gate on a candidate. A source that cannot be read is a usage error, anything else a
     verdict."""
     try:
-        with _readable("the published files or the membership"):
+        with readable("the published files or the membership"):
             release = Release(release_dir)
             truth = Truth.read(release, Path(private_dir), source, snapshot)
     except Refused as problem:
@@ -53,7 +53,7 @@ def audit(
     engine: Engine | None = None,
 ) -> Verdict:
     """The whole gate on an existing release, as `murmur audit` runs it; changes nothing."""
-    when = snapshot or _snapshot_of(published)
+    when = snapshot or snapshot_of(published)
     return judge(published, private, source, when, thresholds or {}, engine)
 
 
@@ -61,7 +61,7 @@ def verify(published: Path) -> Verdict:
     """What can be told from the published files alone: digests, schema, k and l."""
     offline = {name: check for name, check in registered().items() if check.offline}
     try:
-        with _readable("the published files"):
+        with readable("the published files"):
             case = Case(Release(published))
     except Refused as problem:
         return Verdict([_failed(check, check.threshold, problem.what) for check in offline.values()])
@@ -99,7 +99,7 @@ def judge_case(case: Case, thresholds: dict[str, float]) -> Verdict:
 
 
 @contextlib.contextmanager
-def _readable(what: str) -> Iterator[None]:
+def readable(what: str) -> Iterator[None]:
     """Damaged files raise whatever their reader meets first; for the gate they are all one thing."""
     try:
         yield
@@ -150,6 +150,7 @@ def _settle(check: Check, finding: Finding, threshold: float) -> CheckResult:
         finding.n,
         check.severity,
         detail,
+        finding.outcomes,
     )
 
 
@@ -164,7 +165,8 @@ def _nothing_to_judge(problem: Refused, thresholds: dict[str, float]) -> Verdict
     )
 
 
-def _snapshot_of(published: Path) -> datetime.date:
+def snapshot_of(published: Path) -> datetime.date:
+    """The snapshot a release says it is of."""
     try:
         return datetime.date.fromisoformat(str(read_json(published / "manifest.json")["snapshot"]))
     except (OSError, ValueError, KeyError, TypeError):

@@ -80,6 +80,7 @@ class CheckResult:
     n: int
     severity: Severity
     detail: str
+    outcomes: tuple[Outcome, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As in checks.json: plain numbers, and null for what is not a number."""
@@ -114,11 +115,16 @@ class Verdict:
         return [check.name for check in self.checks if check.severity == "gate" and not check.passed]
 
     def to_json(self) -> dict[str, Any]:
-        """The verdict as stored in verdict.json; `checks` alone is checks.json."""
+        """The verdict as stored in verdict.json; `checks` alone is checks.json, `attacks` is the owner's detail."""
         return {
             "passed": self.passed,
             "failed": self.failed,
             "checks": [check.to_json() for check in self.checks],
+            "attacks": {
+                check.name: [outcome.to_json() for outcome in check.outcomes]
+                for check in self.checks
+                if check.outcomes
+            },
         }
 
 

@@ -4,6 +4,7 @@ Results go to stdout (a table, or one JSON object with --json), progress and log
 """
 
 import argparse
+import datetime
 import json
 import logging
 import os
@@ -12,9 +13,10 @@ import traceback
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from tasks.config import SCALES, ReleaseConfig, Source, load, parse, snapshot_date
+from tasks.config.gate import check_names
 from tasks.errors import MurmurError, Refused, UsageError
 
 Outcome = tuple[dict[str, Any], int]  # what to print, and the exit code
@@ -22,9 +24,11 @@ Outcome = tuple[dict[str, Any], int]  # what to print, and the exit code
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code (0 done, 2 usage or input, 3 refused, 1 anything else)."""
-    options = _parser().parse_args(arguments)
-    _log_to_stderr(options.verbose)
+    given = sys.argv[1:] if arguments is None else arguments
+    as_json = "--json" in given
     try:
+        options = _parser().parse_args(given)
+        _log_to_stderr(options.verbose)
         result, code = options.command(options)
     except MurmurError as problem:
         _complain(str(problem))
@@ -41,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
         what = f"unexpected {type(problem).__name__} in {Path(place.filename).name}, line {place.lineno}"
         _complain(f"{what}\n  to do: set MURMUR_TRACEBACK=1 to see all of it (it may show private data)")
         result, code = {"status": "error", "error": {"what": what}}, 1
-    if options.json:
+    if as_json:
         print(json.dumps(result, allow_nan=False))  # noqa: T201 - this is the command's answer
     elif result.get("status") != "error":
         from tasks.display import show
@@ -62,10 +66,16 @@ def _complain(message: str) -> None:
     print(message, file=sys.stderr)  # noqa: T201 - errors belong on stderr
 
 
+class _Parser(argparse.ArgumentParser):
+    """Wrong arguments are an error like any other: one message, in JSON where asked for."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raised, not printed."""
+        raise UsageError(message, where=self.prog, remedy=f"`{self.prog} --help` shows what it takes")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="murmur", description="Publish rating data without anybody being recognised."
-    )
+    parser = _Parser(prog="murmur", description="Publish rating data without anybody being recognised.")
     commands = parser.add_subparsers(required=True, metavar="command")
 
     def add(
@@ -92,6 +102,21 @@ def _parser() -> argparse.ArgumentParser:
     audit.add_argument("published")
     audit.add_argument("--private", required=True, help="the release's private directory")
     _add_source(audit)
+    attack = add("attack", command_attack, "one attack, on raw data or on a release; or `advise`")
+    attack.add_argument("name", choices=[*check_names(("attacks",)), "advise"], metavar="NAME")
+    attack.add_argument(
+        "--release", default=None, help="attack this published release instead of the raw data"
+    )
+    attack.add_argument("--private", default=None, help="the release's private directory")
+    attack.add_argument("--snapshot", default=None, help="YYYY-MM-DD, where the path contains {snapshot}")
+    attack.add_argument("--scale", default=None, help="csv, parquet: lowest,highest rating")
+    attack.add_argument("--mentions", default=None, help="advise: item ids mentioned in public, with commas")
+    attack.add_argument("--mentions-file", default=None, help="advise: a file with one item id per line")
+    attack.add_argument(
+        "--user-file", default=None, help="advise: a file with the source id of who mentioned them"
+    )
+    attack.add_argument("--most", type=int, default=5, help="advise: how many further mentions to suggest")
+    _add_source(attack)
     clean = add("clean", command_clean, "remove intermediates of published snapshots, whatever their age")
     clean.add_argument("name", help="the release")
     clean.add_argument(
@@ -100,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     reproduce = add(
         "reproduce", command_reproduce, "a paper's tables: the paper's figure and ours, side by side"
     )
-    reproduce.add_argument("paper", choices=["P0"])
+    reproduce.add_argument("paper", choices=["P0", "P2"])
     reproduce.add_argument("--data", required=True, help="directory of one data set, such as …/ml-100k")
     reproduce.add_argument("--plots", default=None, help="directory to write the figures to, as SVG")
     return parser
@@ -180,13 +205,64 @@ def command_verify(options: argparse.Namespace) -> Outcome:
 def command_audit(options: argparse.Namespace) -> Outcome:
     """The whole gate on an existing release."""
     from checks.gate import audit
+    from tasks.engine import engine
 
     published, private = Path(options.published), Path(options.private)
     for place, option in ((published, "PUBLISHED"), (private, "--private")):
         if not place.is_dir():
             raise UsageError("there is no such directory", where=f"{option} {place}", remedy="check the path")
     source, thresholds = _source(options, published)
-    return _verdict(audit(published, private, source, None, thresholds), published)
+    with engine() as workers:
+        return _verdict(audit(published, private, source, None, thresholds, workers), published)
+
+
+def command_attack(options: argparse.Namespace) -> Outcome:
+    """One attack with every kind of knowledge, or the advisor."""
+    from checks.exposure import expose, raw_case, released_case
+    from tasks.engine import engine
+
+    published = Path(options.release) if options.release else None
+    if bool(options.release) != bool(options.private):
+        raise UsageError(
+            "a release is attacked with both its published and its private directory",
+            where="--release, --private",
+            remedy="give both, or neither to attack the raw data",
+        )
+    if options.name == "advise" and published:
+        raise UsageError("advice is about the raw data", where="--release", remedy="leave it out")
+    for place, option in ((options.release, "--release"), (options.private, "--private")):
+        if place and not Path(place).is_dir():
+            raise UsageError("there is no such directory", where=f"{option} {place}", remedy="check the path")
+    source, _ = _source(options, published)
+    snapshot = snapshot_date(options.snapshot) if options.snapshot else None
+    with engine() as workers:
+        if published:
+            case = released_case(published, Path(options.private), source, snapshot, workers)
+        else:
+            case = raw_case(source, snapshot or datetime.date(1970, 1, 1), workers)
+        if options.name == "advise":
+            from checks.linkage.advice import advise
+
+            return {"status": "done", **advise(case.truth, case, *_mentions(options), options.most)}, 0
+        return expose(options.name, case), 0
+
+
+def _mentions(options: argparse.Namespace) -> tuple[list[str], str | None]:
+    """What was mentioned, and by whom. An id is read from a file: command lines are seen by everybody."""
+    found = options.mentions.split(",") if options.mentions else []
+    if options.mentions_file:
+        found += _lines(options.mentions_file, "--mentions-file")
+    if not found:
+        raise UsageError("nothing was mentioned", where="--mentions", remedy="give item ids, with commas")
+    users = _lines(options.user_file, "--user-file") if options.user_file else []
+    return [item.strip() for item in found if item.strip()], users[0] if users else None
+
+
+def _lines(path: str, option: str) -> list[str]:
+    try:
+        return [line for line in Path(path).read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError):
+        raise UsageError("this file cannot be read", where=f"{option} {path}", remedy="check it") from None
 
 
 def command_clean(options: argparse.Namespace) -> Outcome:
@@ -205,16 +281,18 @@ def command_clean(options: argparse.Namespace) -> Outcome:
 
 def command_reproduce(options: argparse.Namespace) -> Outcome:
     """A paper's tables on one data set."""
-    from tasks.display import progress_bars
-    from tasks.studies.reproduce_p0 import reproduce
+    from importlib import import_module
 
+    from tasks.display import progress_bars
+
+    study = import_module(f"tasks.studies.reproduce_{options.paper.lower()}")
     with progress_bars() as progress:
         plots = Path(options.plots) if options.plots else None
-        return reproduce(Path(options.data), plots=plots, progress=progress), 0
+        return study.reproduce(Path(options.data), plots=plots, progress=progress), 0
 
 
-def _source(options: argparse.Namespace, published: Path) -> tuple[Source, dict[str, float]]:
-    """The source an audit compares with, from a release file or from the options."""
+def _source(options: argparse.Namespace, published: Path | None) -> tuple[Source, dict[str, float]]:
+    """The source to compare with or to attack, from a release file or from the options."""
     if options.config:
         config: ReleaseConfig = load(options.config)
         return config.source, config.gate
@@ -224,13 +302,23 @@ def _source(options: argparse.Namespace, published: Path) -> tuple[Source, dict[
         )
     table: dict[str, Any] = {"format": options.format, "path": options.source}
     if options.format in ("csv", "parquet"):
-        table["scale"] = _published_scale(published)
+        table["scale"] = _published_scale(published) if published else _given_scale(options.scale)
         table |= {"delimiter": options.delimiter, "encoding": options.encoding}
         if options.columns:
             table["columns"] = dict(
                 zip(("user", "item", "rating", "timestamp"), options.columns.split(","), strict=False)
             )
-    return parse({"release": {"name": "audit"}, "source": table}, "murmur audit").source, {}
+    return parse({"release": {"name": "source"}, "source": table}, "--source, --format").source, {}
+
+
+def _given_scale(text: str | None) -> list[float]:
+    try:
+        low, high = (float(end) for end in (text or "").split(","))
+    except ValueError:
+        raise UsageError(
+            "say which ratings people can give", where="--scale", remedy="give lowest,highest, such as 1,5"
+        ) from None
+    return [low, high]
 
 
 def _published_scale(published: Path) -> list[float]:

@@ -36,7 +36,7 @@ def progress_bars() -> Iterator[Callable[[str, int, int], None]]:
 def show(result: dict[str, Any]) -> None:
     """Print an answer: its plain values, then its tables."""
     for key, value in result.items():
-        if key in ("checks", "cells", "rows"):
+        if key in ("checks", "cells", "rows", "results", "advice"):
             continue
         if isinstance(value, dict):
             _pairs(key, value)
@@ -48,6 +48,10 @@ def show(result: dict[str, Any]) -> None:
         _checks(result["checks"])
     if result.get("cells"):
         _rows("", result["cells"])
+    if result.get("results"):
+        _attacks(result["results"])
+    if result.get("advice"):
+        _rows("mention these, and look like more people", result["advice"])
 
 
 def _pairs(title: str, values: dict[str, Any]) -> None:
@@ -80,6 +84,38 @@ def _checks(checks: list[dict[str, Any]]) -> None:
             _text(check["threshold"]),
             _text(check["n"]),
             escape(check["detail"]),
+        )
+    OUT.print(table)
+
+
+def _attacks(results: list[dict[str, Any]]) -> None:
+    table = Table(title="what the attack achieves, by what is known", title_justify="left")
+    columns = (
+        "knowledge",
+        "n",
+        "risk",
+        "95 % interval",
+        "baseline",
+        "residual",
+        "first person",
+        "first record",
+    )
+    for column in (*columns, "more"):
+        table.add_column(column)
+    usual = {"attack", "target", "knowledge", "n", "successes", "risk", "ci_low", "ci_high", "baseline"}
+    usual |= {"residual", "top", "group_top"}
+    for found in results:
+        more = {key: value for key, value in found.items() if key not in usual}
+        table.add_row(
+            escape(found["knowledge"]),
+            _text(found["n"]),
+            _text(found["risk"]),
+            f"{_text(found['ci_low'])} – {_text(found['ci_high'])}",
+            _text(found["baseline"]),
+            _text(found["residual"]),
+            _text(found["top"].get("1")),
+            _text(found["group_top"].get("1")),
+            escape(_text(more)),
         )
     OUT.print(table)
 

@@ -1,0 +1,49 @@
+"""`murmur attack`: one attack, on raw data (how exposed am I today?) or on a release."""
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+from checks.case import Case
+from checks.gate import readable, snapshot_of
+from checks.raw import RawRelease
+from checks.registry import registered
+from checks.release import Release
+from checks.truth import Truth
+from tasks.config import Source
+from tasks.engine import Engine, single_threaded
+from tasks.errors import Refused
+
+
+def raw_case(source: Source, snapshot: datetime.date, engine: Engine | None = None) -> Case:
+    """The source with the names removed, as if it were published."""
+    truth = Truth.alone(source, snapshot)
+    low, high = source.scale
+    return Case(RawRelease(truth, low=low, high=high), truth, snapshot=snapshot, engine=engine)
+
+
+def released_case(
+    published: Path,
+    private: Path,
+    source: Source,
+    snapshot: datetime.date | None = None,
+    engine: Engine | None = None,
+) -> Case:
+    """A release with the truth it was made from."""
+    when = snapshot or snapshot_of(published)
+    with readable("the published files or the membership"):
+        release = Release(published)
+        truth = Truth.read(release, private, source, when)
+    return Case(release, truth, private, when, engine)
+
+
+def expose(name: str, case: Case) -> dict[str, Any]:
+    """Run one attack: what it achieved with each kind of knowledge (the contract's JSON of `attack`)."""
+    check = registered()[name]
+    target = "raw" if isinstance(case.release, RawRelease) else "release"
+    with single_threaded():
+        finding = check.run(case, check.threshold)
+    if not finding.outcomes:
+        raise Refused(f"the attack came to nothing: {finding.detail}", where=name)
+    results = [{"attack": name, "target": target, **outcome.to_json()} for outcome in finding.outcomes]
+    return {"status": "done", "attack": name, "target": target, "detail": finding.detail, "results": results}
