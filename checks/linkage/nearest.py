@@ -1,0 +1,157 @@
+"""The published record nearest to a whole profile, over posting lists (record linkage by distance, SCIENCE P3).
+
+Missing ratings are filled with a constant or with one value per item, so on values centred at the fill only what
+is rated counts: |x − y|² = |x|² + |y|² − 2xy, and xy is a sum over the posting lists of the profile's items.
+Nothing is ever as large as people × items; memory is one array of distances per worker.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+
+from checks.case import Case
+from checks.linkage.kernel import FIELDS, rank_target
+from checks.linkage.postings import Postings
+from checks.linkage.ranking import BLOCK_TARGETS, Ranks
+from tasks.engine import Engine
+
+GRID = 1e6  # squared distances are equal when they agree to a millionth: ties must not hang on rounding
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """Per profile: `ranks` by distance (`best_at` is the nearest record, the first of a tie; `best_people` those
+    behind all that tie), the `distance` to it, and `hit`, the share of the nearest records with the own label."""
+
+    ranks: Ranks
+    distance: np.ndarray
+    hit: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.distance)
+
+
+def nearest_records(
+    case: Case,
+    profiles: sp.csr_array,
+    *,
+    own: np.ndarray | None = None,
+    leave_out: np.ndarray | None = None,
+    labels: np.ndarray | None = None,
+    own_label: np.ndarray | None = None,
+    fill: float | np.ndarray | None = None,
+    rated_only: bool = False,
+) -> Nearest:
+    """The records of a case nearest to each row of `profiles` (ratings on the case's items).
+
+    `own` is each profile's own record (−1: none) and `leave_out` a record that is not to be found; `labels` names
+    the records (their numbers, unless told) and `own_label` what counts as a hit (the own record, unless told).
+    `fill` stands for ratings that are missing, one value or one per item (the centre of the scale, unless told);
+    with `rated_only` items the profile has not are not compared at all.
+    """
+    postings = case.postings
+    nobody = np.full(profiles.shape[0], -1, dtype=np.int64)
+    own = nobody if own is None else own.astype(np.int64)
+    leave_out = nobody if leave_out is None else leave_out.astype(np.int64)
+    labels = np.arange(postings.records) if labels is None else labels
+    own_label = own if own_label is None else own_label
+    centre = (case.release.low + case.release.high) / 2 if fill is None else fill
+    filled = np.ascontiguousarray(np.broadcast_to(np.asarray(centre, np.float64), profiles.shape[1]))
+    norms = np.zeros(postings.records)
+    if not rated_only:
+        _add_norms(norms, _arrays(postings), filled)
+    blocks = []
+    for start in range(0, profiles.shape[0], BLOCK_TARGETS):
+        part = slice(start, start + BLOCK_TARGETS)
+        rows = profiles[part]
+        blocks.append((rows.indptr, rows.indices, rows.data, own[part], leave_out[part], own_label[part]))
+    tables = (case.engine or Engine()).map(
+        _nearest, blocks, directory=postings.directory, filled=filled, norms=norms, labels=labels,
+        rated_only=rated_only,
+    )  # fmt: skip
+    table = np.concatenate(tables) if tables else np.zeros((0, len(FIELDS) + 2))
+    return Nearest(Ranks(table[:, :-2]), table[:, -2], table[:, -1])
+
+
+def _nearest(
+    block: tuple[np.ndarray, ...],
+    *,
+    directory: Path,
+    filled: np.ndarray,
+    norms: np.ndarray,
+    labels: np.ndarray,
+    rated_only: bool,
+) -> np.ndarray:
+    indptr, items, ratings, own, leave_out, own_label = block
+    postings = Postings(directory)
+    centred = _exact(ratings) - filled[items]
+    out = np.zeros((len(own), len(FIELDS) + 2))
+    _nearest_block(
+        indptr.astype(np.int64), items.astype(np.int64), centred, own, leave_out, labels.astype(np.int64),
+        own_label.astype(np.int64), _arrays(postings), filled, norms, postings.people, postings.lengths,
+        rated_only, out,
+    )  # fmt: skip
+    return out
+
+
+def _arrays(postings: Postings) -> tuple:
+    return (
+        postings.array("indptr"), postings.array("rows"), postings.array("codes"),
+        bool(postings.facts["dense"]), _exact(postings.levels),
+    )  # fmt: skip
+
+
+def _exact(ratings: np.ndarray) -> np.ndarray:
+    """float32 ratings as the decimal numbers they stand for: equal distances then come out equal."""
+    return np.round(ratings.astype(np.float64), 6)
+
+
+@njit(cache=True, nogil=True)
+def _add_norms(norms, postings, filled):  # type: ignore[no-untyped-def]
+    """|y|² of every record, on values centred at the fill."""
+    indptr, rows, codes, dense, levels = postings
+    for item in range(len(indptr) - 1):
+        start = indptr[item]
+        for place in range(start, indptr[item + 1]):
+            apart = levels[codes[place]] - filled[item]
+            norms[place - start if dense else rows[place]] += apart * apart
+
+
+@njit(cache=True, nogil=True)
+def _nearest_block(  # type: ignore[no-untyped-def]
+    starts, items, centred, own, leave_out, labels, own_label, postings, filled, norms, people, lengths,
+    rated_only, out,
+):  # fmt: skip
+    indptr, rows, codes, dense, levels = postings
+    nearness = np.zeros(len(norms))
+    no_norms = np.zeros(0, dtype=np.float32)
+    for t in range(len(starts) - 1):
+        part = slice(starts[t], starts[t + 1])
+        length = 0.0
+        for x in centred[part]:
+            length += x * x
+        for c in range(len(norms)):
+            nearness[c] = -length - norms[c]
+        for q in range(starts[t], starts[t + 1]):
+            first, last = indptr[items[q]], indptr[items[q] + 1]
+            twice, base = 2 * centred[q], filled[items[q]]
+            for place in range(first, last):
+                y = levels[codes[place]] - base
+                alike = twice * y - (y * y if rated_only else 0.0)
+                nearness[place - first if dense else rows[place]] += alike
+        for c in range(len(norms)):
+            nearness[c] = np.rint(nearness[c] * GRID) / GRID
+        rank_target(
+            nearness, no_norms, lengths, people, own[t], leave_out[t], np.float32(-1), np.inf, False, out[t]
+        )
+        best = nearness.max()
+        ties, hits = 0, 0
+        for c in range(len(norms)):
+            if nearness[c] == best:
+                ties += 1
+                hits += labels[c] == own_label[t]
+        out[t, -2] = np.sqrt(max(0.0, -best))
+        out[t, -1] = hits / ties
