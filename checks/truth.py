@@ -66,7 +66,7 @@ class Truth:
     `row_of_user` is the row of groups.parquet where the release lists the user (−1: nowhere);
     `raters` counts each item's raters in the whole source, people who are not in the release included;
     `seen` tells who of the membership is in the source at all; `days` is when each rating was given, in days
-    since 1970, where the source says so.
+    since 1970, where the source says so; `items` are the columns' names.
     """
 
     membership: Membership
@@ -77,6 +77,7 @@ class Truth:
     unlisted_users: int
     unlisted_items: int
     days: np.ndarray | None = None
+    items: pa.StringArray | None = None
 
     @property
     def users(self) -> int:
@@ -143,7 +144,7 @@ class Truth:
             shape=shape,
         )
         days = None if times is None else (times[keep][inside] // 86_400).astype(np.int32)
-        return cls(membership, matrix, _rows(release, membership), raters, seen, *strangers, days)
+        return cls(membership, matrix, _rows(release, membership), raters, seen, *strangers, days, release.items)
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,14 @@ RATED_SHARE, CONCENTRATION = 0.82, 2.84
 OWN_POWER = 0.5
 
 
-def mentions(truth: Truth, targets: np.ndarray, model: Model) -> Knowledge:
-    """What each target mentions, with the ratings of what they have rated (NaN for the rest)."""
-    draw = seeded("mentions")
+def mentions(
+    truth: Truth, targets: np.ndarray, model: Model, draw: np.random.Generator | None = None
+) -> Knowledge:
+    """What each target mentions, with the ratings of what they have rated (NaN for the rest).
+
+    A target named several times is drawn several times; `draw` is the gate's own unless given.
+    """
+    draw = seeded("mentions") if draw is None else draw
     numbers = mention_counts(len(targets), draw)
     share = draw.beta(RATED_SHARE * CONCENTRATION, (1 - RATED_SHARE) * CONCENTRATION, len(targets))
     popularity = np.maximum(truth.raters, 1e-9).astype(np.float64)
