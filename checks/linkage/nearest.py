@@ -59,7 +59,7 @@ def nearest_records(
     labels = np.arange(postings.records) if labels is None else labels
     own_label = own if own_label is None else own_label
     centre = (case.release.low + case.release.high) / 2 if fill is None else fill
-    filled = np.ascontiguousarray(np.broadcast_to(np.asarray(centre, np.float64), profiles.shape[1]))
+    filled = np.full(profiles.shape[1], centre, dtype=np.float64)
     norms = np.zeros(postings.records)
     if not rated_only:
         _add_norms(norms, _arrays(postings), filled)

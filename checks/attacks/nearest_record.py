@@ -1,0 +1,148 @@
+"""Nearest-record linkage (SCIENCE P3, the paper's disclosure risk DR): who is nearest to whom?
+
+The attacker of the paper has the whole original data, and links by Euclidean distance over all items. As its
+tables need it, from each original record to the nearest published one; as its text says, from each published
+record to the nearest original. Missing ratings are filled with the centre of the scale, as there; and because an
+attacker need not do that, with the item's mean, and by comparing only what the person rated. A tie counts one over
+its number; the own record names the person with one over the people in it.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from checks.case import HALF_WIDTH, Case
+from checks.linkage.attack import BROKEN, CONTROL_TARGETS, Trial
+from checks.linkage.knowledge import Knowledge, Model, known
+from checks.linkage.nearest import Nearest, nearest_records
+from checks.registry import check
+from checks.result import Finding, Outcome
+from checks.seeds import seeded
+from checks.stats import Risk, beyond_chance, sample_size
+
+EVERYTHING = Model(0, "all")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How two records are compared."""
+
+    name: str
+    item_means: bool = False
+    rated_only: bool = False
+
+    def options(self, case: Case) -> dict:
+        """For `nearest_records`."""
+        return {"fill": _item_means(case) if self.item_means else None, "rated_only": self.rated_only}
+
+
+PAPER = Reading("missing ratings at the centre")
+READINGS = (
+    PAPER,
+    Reading("missing ratings at the item's mean", item_means=True),
+    Reading("rated items only", rated_only=True),
+)
+
+
+@check("nearest-record", threshold=1.0, controlled=True)
+def run(case: Case, threshold: float) -> Finding:
+    """Chance of naming a person by the nearest record, in either direction (upper bound); at most 1/k."""
+    allowed = min(threshold, 1 / case.release.k)
+    targets = case.targets("knowledge")
+    trials = {reading.name: to_published(case, targets, reading) for reading in READINGS}
+    records = _some_records(case)
+    backward = to_originals(case, records)
+    named = {name: trial.risk for name, trial in trials.items()} | {"from record to original": backward}
+    worst = max(named, key=lambda name: named[name].interval[1])
+    low, high = named[worst].interval
+    below = 0 if case.single else max(trial.below(case.release.k) for trial in trials.values())
+    alive, control = _control(case.raw)
+    found = "; ".join(f"{name}: {(t.ranks.group_rank == 1).mean():.1%}" for name, t in trials.items())
+    return Finding(
+        high <= allowed + 1e-9 and below == 0,
+        named[worst].rate,
+        sum(risk.n for risk in named.values()),
+        f"best chance of naming a person {named[worst].rate:.4f} (at most {high:.4f}), {worst}, allowed 1/k = "
+        f"{allowed:.4f}; {below:,} people are within the first {case.release.k - 1}. The own record is the nearest "
+        f"for: {found}; disclosure risk as the paper counts it {trials[PAPER.name].risk.rate:.4f}, in the "
+        f"direction of its text {backward.rate:.4f}. Control: {control}.",
+        ci_low=low,
+        ci_high=high,
+        control=alive,
+        planned=len(READINGS) * len(targets) + len(records),
+        threshold=allowed,
+        outcomes=(
+            *(replace(trial.outcome(), knowledge=name) for name, trial in trials.items()),
+            Outcome("from record to original", backward),
+        ),
+    )
+
+
+def to_published(case: Case, targets: np.ndarray, reading: Reading = PAPER) -> Trial:
+    """From each target's original record to the nearest published one."""
+    knows = known(case.truth, targets, EVERYTHING)
+    return Trial(EVERYTHING, knows, _nearest(case, knows, reading).ranks, case.ceiling)
+
+
+def _nearest(case: Case, knows: Knowledge, reading: Reading, leave_out: np.ndarray | None = None) -> Nearest:
+    shape = (len(knows), case.release.n_items)
+    profiles = sp.csr_array((knows.ratings, knows.items, knows.indptr), shape=shape)
+    own = case.record_of(knows.targets)
+    return nearest_records(case, profiles, own=own, leave_out=leave_out, **reading.options(case))
+
+
+def to_originals(case: Case, records: np.ndarray) -> Risk:
+    """From published records to the nearest original person: one of the record's people, and which of them?"""
+    everybody = case.record_of(np.arange(case.truth.users))
+    near = nearest_records(case.raw, _profiles(case, records), labels=everybody, own_label=records)
+    chance = near.hit / np.maximum(case.people[records], 1)
+    return Risk(float(chance.sum()), len(near), ceiling=case.ceiling)
+
+
+def _some_records(case: Case) -> np.ndarray:
+    """All different published profiles, or a seeded sample of them, ascending."""
+    count, most = len(case.people), sample_size(HALF_WIDTH)
+    return (
+        np.arange(count)
+        if count <= most
+        else np.sort(seeded("nearest-record").choice(count, most, replace=False))
+    )
+
+
+def _profiles(case: Case, records: np.ndarray) -> sp.csr_array:
+    """The published ratings of some different profiles, in the order of `records` (ascending)."""
+    groups = np.unique(case.release.profile_of_group, return_index=True)[1][records]  # ascending as well
+    parts = [
+        block.matrix()[groups[(groups >= block.start) & (groups < block.start + block.rows)] - block.start]
+        for block in case.release.blocks()
+    ]
+    return sp.csr_array(sp.vstack(parts, format="csr"))
+
+
+def _item_means(case: Case) -> np.ndarray:
+    """Every item's mean rating; the centre of the scale where nobody rated it."""
+    ratings, items = case.truth.ratings, case.release.n_items
+    count = np.bincount(ratings.indices, minlength=items)
+    total = np.bincount(ratings.indices, weights=ratings.data, minlength=items)
+    return np.where(count > 0, total / np.maximum(count, 1), (case.release.low + case.release.high) / 2)
+
+
+def _control(raw: Case) -> tuple[bool, str]:
+    """In the raw data everybody without a twin must find themselves, and, once their record is gone, nobody a
+    record drawn at random."""
+    targets = raw.targets("knowledge")
+    knows = known(raw.truth, targets[:: max(1, -(-len(targets) // CONTROL_TARGETS))], EVERYTHING)
+    own, others = raw.record_of(knows.targets), raw.postings.records - 1
+    gone = _nearest(raw, knows, PAPER, leave_out=own)
+    alone = gone.distance > 0  # two people with the same ratings cannot be told apart by anybody
+    found = _nearest(raw, knows, PAPER).ranks.identification[alone]
+    somebody = seeded("strangers").integers(0, max(1, others), len(knows))
+    somebody += somebody >= own
+    strangers = int((gone.ranks.best_at == somebody).sum())
+    broken = float(found.mean()) if len(found) else 0.0
+    alive = broken >= BROKEN and not beyond_chance(strangers, len(knows), 1 / max(1, others))
+    return alive, (
+        f"finds {broken:.1%} of {len(found):,} people in the raw data who have no twin there; of {len(knows):,} whose "
+        f"record was taken away it takes {strangers:,} for somebody drawn at random"
+    )
