@@ -80,3 +80,20 @@ def correlation(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
         return r, -1.0, 1.0
     centre, spread = math.atanh(max(-0.999999, min(0.999999, r))), Z95 / math.sqrt(len(x) - 3)
     return r, math.tanh(centre - spread), math.tanh(centre + spread)
+
+
+def clustered(successes: np.ndarray, trials: np.ndarray, baseline: float) -> Risk:
+    """The rate over trials of which those of one target belong together (one entry per target).
+
+    The trials are counted as the number of independent ones that would leave the rate as uncertain as the
+    differences between targets do (Kish's effective sample size): never more than were made; where targets do
+    not differ at all, as many as there are targets.
+    """
+    tried, n = int((trials > 0).sum()), float(trials.sum())
+    if not tried:
+        return Risk(0.0, 0, baseline)
+    rate = float(successes.sum()) / n
+    spread = float(((successes - rate * trials) ** 2).sum()) * tried / max(1, tried - 1) / n**2
+    alike = spread <= 0 or not 0 < rate < 1
+    effective = tried if alike else max(1, min(int(n), int(rate * (1 - rate) / spread)))
+    return Risk(rate * effective, effective, baseline)

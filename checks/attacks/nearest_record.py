@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from checks.case import HALF_WIDTH, Case
 from checks.linkage.attack import BROKEN, CONTROL_TARGETS, Trial
 from checks.linkage.knowledge import Knowledge, Model, known
-from checks.linkage.nearest import Nearest, nearest_records
+from checks.linkage.nearest import Nearest, nearest_records, without_twin
 from checks.registry import check
 from checks.result import Finding, Outcome
 from checks.seeds import seeded
@@ -135,8 +135,7 @@ def _control(raw: Case) -> tuple[bool, str]:
     knows = known(raw.truth, targets[:: max(1, -(-len(targets) // CONTROL_TARGETS))], EVERYTHING)
     own, others = raw.record_of(knows.targets), raw.postings.records - 1
     gone = _nearest(raw, knows, PAPER, leave_out=own)
-    alone = gone.distance > 0  # two people with the same ratings cannot be told apart by anybody
-    found = _nearest(raw, knows, PAPER).ranks.identification[alone]
+    found = _nearest(raw, knows, PAPER).ranks.identification[without_twin(raw, knows.targets)]
     somebody = seeded("strangers").integers(0, max(1, others), len(knows))
     somebody += somebody >= own
     strangers = int((gone.ranks.best_at == somebody).sum())

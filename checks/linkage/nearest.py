@@ -76,6 +76,13 @@ def nearest_records(
     return Nearest(Ranks(table[:, :-2]), table[:, -2], table[:, -1])
 
 
+def without_twin(raw: Case, targets: np.ndarray) -> np.ndarray:
+    """Which of these people nobody else in the raw data equals: twins cannot be told apart, nor missed when one of
+    them is gone, so no control may count on them."""
+    gone = nearest_records(raw, raw.truth.ratings[targets], leave_out=raw.record_of(targets))
+    return gone.distance > 0
+
+
 def _nearest(
     block: tuple[np.ndarray, ...],
     *,
