@@ -10,104 +10,167 @@ FIELDS = (
     "listed", "better", "tied", "better_people", "tied_people", "candidates", "people",
     "best_at", "best_people", "top", "eccentricity", "own_probability", "entropy_bits",
 )  # fmt: skip
+STRETCH = 128  # records looked at together when the best are sought
 SLACK = 1e-4  # published ratings are float32: a tolerance of exactly one level must hold
 
 
 @njit(cache=True, nogil=True)
-def _agreement(levels, rating, weight, kind, width, table):
-    """What each rating level contributes when this rating is known."""
-    for code in range(len(levels)):
-        apart = abs(levels[code] - rating)
-        if kind == 1:
-            table[code] = weight if apart <= width + SLACK else 0.0
-        else:
-            table[code] = weight * math.exp(-apart / width)
+def _agreement(level, rating, weight, kind, width):
+    """What a record's rating contributes when this rating is known."""
+    apart = abs(level - rating)
+    if kind == 1:
+        return weight if apart <= width + SLACK else np.float32(0.0)
+    return np.float32(weight * math.exp(-apart / width))
+
+
+# The lists are walked by place, not sliced, and records are numbered unsigned: a slice costs numba a reference
+# count, a signed index a test for negative ones, and most lists are short.
 
 
 @njit(cache=True, nogil=True)
-def _add_presence(score, rows, count, dense, weight):
+def _add_presence(score, rows, start, stop, dense, weight):
     if dense:
-        for c in range(count):
+        for c in range(len(score)):
             score[c] += weight
     else:
-        for p in range(count):
-            score[rows[p]] += weight
+        for p in range(start, stop):
+            score[np.uint32(rows[p])] += weight
 
 
 @njit(cache=True, nogil=True)
-def _add_ratings(score, rows, codes, dense, table):
+def _add_ratings(score, rows, codes, start, stop, dense, table):
     if dense:
-        for c in range(len(codes)):
-            score[c] += table[codes[c]]
+        for c in range(len(score)):
+            score[c] += table[codes[start + c]]
     else:
-        for p in range(len(codes)):
-            score[rows[p]] += table[codes[p]]
+        for p in range(start, stop):
+            score[np.uint32(rows[p])] += table[codes[p]]
 
 
 @njit(cache=True, nogil=True)
-def _add_days(score, rows, days, dense, day, weight, day_width):
-    for p in range(len(days)):
-        place = p if dense else rows[p]
+def _add_many_levels(score, rows, codes, start, stop, dense, levels, rating, weight, kind, width):
+    """The same where the list is shorter than a table of all levels would be (continuous ratings)."""
+    for p in range(start, stop):
+        place = np.uint32(p - start if dense else rows[p])
+        score[place] += _agreement(levels[codes[p]], rating, weight, kind, width)
+
+
+@njit(cache=True, nogil=True)
+def _add_days(score, rows, days, start, stop, dense, day, weight, day_width):
+    for p in range(start, stop):
+        place = np.uint32(p - start if dense else rows[p])
         score[place] += weight * math.exp(-abs(days[p] - day) / day_width)
 
 
 @njit(cache=True, nogil=True)
-def accumulate(score, items, ratings, known_days, postings, rule):
-    """Add up the score of every record for one target's knowledge."""
-    indptr, rows, codes, days, dense, levels, width_of_table = postings
+def accumulate(score, known, first, last, postings, rule, table):
+    """Add up the score of every record for one target's knowledge, which is `first` to `last` of all that is
+    known."""
+    items, ratings, known_days = known
+    indptr, rows, codes, days, dense, levels = postings
     weights, kind, width, day_width = rule
     score[:] = 0
-    table = np.zeros(width_of_table, dtype=np.float32)
-    for q in range(len(items)):
-        start, stop = indptr[items[q]], indptr[items[q] + 1]
-        weight = np.float32(weights[items[q]])
-        own_rows = rows[start:stop] if not dense else rows[:0]
+    for q in range(first, last):
+        item = items[q]
+        start, stop, weight = indptr[item], indptr[item + 1], weights[item]
         if kind == 0:
-            _add_presence(score, own_rows, stop - start, dense, weight)
-        elif not math.isnan(ratings[q]):
-            _agreement(levels, ratings[q], weight, kind, width, table)
-            _add_ratings(score, own_rows, codes[start:stop], dense, table)
+            _add_presence(score, rows, start, stop, dense, weight)
+        elif math.isnan(ratings[q]):
+            pass
+        elif stop - start < len(levels):
+            rating = ratings[q]
+            _add_many_levels(score, rows, codes, start, stop, dense, levels, rating, weight, kind, width)
+        else:
+            for code in range(len(levels)):
+                table[code] = _agreement(levels[code], ratings[q], weight, kind, width)
+            _add_ratings(score, rows, codes, start, stop, dense, table)
         if day_width > 0 and len(known_days) and not math.isnan(known_days[q]):
-            _add_days(score, own_rows, days[start:stop], dense, known_days[q], weight, day_width)
+            _add_days(score, rows, days, start, stop, dense, known_days[q], weight, day_width)
+
+
+@njit(cache=True, nogil=True)
+def _strike_out(score, lengths, leave_out, needed, most_items):
+    """−∞ for the records that are no candidates."""
+    minus = score.dtype.type(-np.inf)
+    if needed >= 0:
+        for c in range(len(score)):
+            score[c] = score[c] if score[c] == needed else minus
+    if most_items < np.inf:
+        for c in range(len(score)):
+            score[c] = minus if lengths[c] > most_items else score[c]
+    if leave_out >= 0:
+        score[leave_out] = minus
+
+
+@njit(cache=True, nogil=True)
+def _count(score, people, own_score):
+    """Candidates, those better and those tied, each with the people behind them; no branch, so that the
+    compiler takes several records at once."""
+    minus = score.dtype.type(-np.inf)
+    counted, better, tied, counted_people, better_people, tied_people = 0, 0, 0, 0, 0, 0
+    for c in range(len(score)):
+        s = score[c]
+        counted += s != minus
+        better += s > own_score
+        tied += s == own_score
+        counted_people += people[c] if s != minus else 0
+        better_people += people[c] if s > own_score else 0
+        tied_people += people[c] if s == own_score else 0
+    if own_score == minus:
+        tied, tied_people = 0, 0
+    return counted, counted_people, better, better_people, tied, tied_people
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def _moments(score):
+    """Sum and sum of squares over the candidates, in whatever order is quickest on this kind of machine."""
+    minus = score.dtype.type(-np.inf)
+    total, squares = 0.0, 0.0
+    for c in range(len(score)):
+        s = np.float64(score[c]) if score[c] != minus else 0.0
+        total += s
+        squares += s * s
+    return total, squares
+
+
+@njit(cache=True, nogil=True)
+def _two_best(score, people):
+    """The best score, where it is first, the people behind all who have it, and the second best."""
+    minus = score.dtype.type(-np.inf)
+    best, second, best_at, best_people = minus, minus, -1, 0
+    for start in range(0, len(score), STRETCH):
+        stop = min(start + STRETCH, len(score))
+        reaching = 0
+        for c in range(start, stop):
+            reaching += score[c] >= second
+        if reaching == 0:  # nearly always, and told without a branch per record
+            continue
+        for c in range(start, stop):
+            s = score[c]
+            if s == minus:
+                continue
+            if s > best:
+                second, best, best_at, best_people = best, s, c, people[c]
+            elif s == best:
+                second = s
+                best_people += people[c]
+            elif s > second:
+                second = s
+    return best, second, best_at, best_people
 
 
 @njit(cache=True, nogil=True)
 def rank_target(score, inverse_norms, lengths, people, own, leave_out, needed, most_items, entropic, out):
     """Where the own record stands among all; a tie is counted, never broken (kernel of `ranking.rank`)."""
-    n = len(score)
-    if len(inverse_norms):
-        for c in range(n):
-            score[c] *= inverse_norms[c]
-    minus = np.float32(-np.inf)
-    for c in range(n):
-        if (needed >= 0 and score[c] != needed) or lengths[c] > most_items or c == leave_out:
-            score[c] = minus
+    for c in range(len(inverse_norms)):
+        score[c] *= inverse_norms[c]
+    _strike_out(score, lengths, leave_out, needed, most_items)
+    minus = score.dtype.type(-np.inf)
     own_score = score[own] if own >= 0 else minus
     listed = own_score != minus
-    candidates, everybody, better, tied, better_people, tied_people = 0, 0, 0, 0, 0, 0
-    best, second, best_at, best_people = minus, minus, -1, 0
-    total, squares = 0.0, 0.0
-    for c in range(n):
-        s = score[c]
-        if s == minus:
-            continue
-        candidates += 1
-        everybody += people[c]
-        total += s
-        squares += np.float64(s) * s
-        if s > own_score:
-            better += 1
-            better_people += people[c]
-        elif s == own_score:
-            tied += 1
-            tied_people += people[c]
-        if s > best:
-            second, best, best_at, best_people = best, s, c, people[c]
-        elif s == best:
-            second = s
-            best_people += people[c]
-        elif s > second:
-            second = s
+    candidates, everybody, better, better_people, tied, tied_people = _count(score, people, own_score)
+    total, squares = _moments(score)
+    best, second, best_at, best_people = _two_best(score, people)
     mean = total / max(1, candidates)
     spread = math.sqrt(max(0.0, squares / max(1, candidates) - mean * mean))
     out[0] = listed
@@ -120,11 +183,12 @@ def rank_target(score, inverse_norms, lengths, people, own, leave_out, needed, m
     if entropic and candidates > 0:
         scale = spread if spread > 1e-9 else 1.0
         weight, moment = 0.0, 0.0
-        for c in range(n):
+        for c in range(len(score)):
             if score[c] != minus:
                 z = (np.float64(score[c]) - best) / scale
-                weight += math.exp(z)
-                moment += math.exp(z) * z
+                likely = math.exp(z)
+                weight += likely
+                moment += likely * z
         out[12] = (math.log(weight) - moment / weight) / math.log(2.0)
         if listed:
             out[11] = math.exp((np.float64(own_score) - best) / scale) / weight
@@ -136,11 +200,13 @@ def rank_block(
 ):
     """Scores and ranks of a block of targets, one after the other, in one score array."""
     inverse_norms, lengths, people, most_items = crowd
+    indptr, rows, codes, own_days, dense, levels, width_of_table = postings
+    lists = (indptr, rows, codes, own_days, dense, levels)
+    known = (items, ratings, days)
     score = np.zeros(len(people), dtype=np.float32)
+    table = np.zeros(width_of_table, dtype=np.float32)
     for t in range(len(starts) - 1):
-        part = slice(starts[t], starts[t + 1])
-        known_days = days[part] if len(days) else days
-        accumulate(score, items[part], ratings[part], known_days, postings, rule)
+        accumulate(score, known, starts[t], starts[t + 1], lists, rule, table)
         needed = np.float32(starts[t + 1] - starts[t]) if all_needed else np.float32(-1)
         rank_target(
             score, inverse_norms, lengths, people, own[t], leave_out[t], needed, most_items, entropic, out[t]
