@@ -101,8 +101,34 @@ def _check(check: CheckResult) -> str:
     numbers |= {"Trials": f"{check.n:,}", "Weight": "decides" if check.severity == "gate" else "advisory"}
     return (
         f'<article><h3>{html.escape(check.name)}: <span class="{kind}">{word}</span></h3>'
-        f"<dl>{_terms(numbers)}</dl><p>{html.escape(check.detail)}</p></article>"
+        f"<dl>{_terms(numbers)}</dl><p>{html.escape(check.detail)}</p>{_outcomes(check)}</article>"
     )
+
+
+def _outcomes(check: CheckResult) -> str:
+    """What an attack achieved, by what its attacker knows."""
+    if not check.outcomes:
+        return ""
+    columns = ("Known", "Trials", "Success", "at most", "without the release", "right record first")
+    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
+    rows = "".join(
+        f'<tr><th scope="row">{html.escape(outcome.knowledge)}</th>'
+        + "".join(
+            f"<td>{cell}</td>"
+            for cell in (
+                f"{outcome.risk.n:,}",
+                f"{outcome.risk.rate:.1%}",
+                f"{outcome.risk.interval[1]:.1%}",
+                f"{outcome.risk.baseline:.1%}",
+                f"{outcome.group_top[1]:.1%}" if 1 in outcome.group_top else "",
+            )
+        )
+        + "</tr>"
+        for outcome in check.outcomes
+    )
+    said = f"By what is known ({len(check.outcomes)} trials)"
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    return f'<details><summary>{said}</summary><div class="wide">{table}</div></details>'
 
 
 def _show(value: float | None) -> str:
