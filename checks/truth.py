@@ -128,23 +128,19 @@ class Truth:
         cls, release: "Release | _Nothing", membership: Membership, blocks: Iterable["RatingBlock"]
     ) -> "Truth":
         """Put blocks of ratings (in the order of the source) into the matrix."""
-        users, items, ratings, times, strangers = _gather(blocks, membership.users, release.items)
-        keep = _last_of_each(users, items, times)
-        users, items, ratings = users[keep], items[keep], ratings[keep]
-        raters = np.bincount(items[items >= 0], minlength=release.n_items)
-        listed = users < len(membership.users)
-        seen = np.bincount(users[listed], minlength=len(membership.users)) > 0
-        inside = listed & (
-            items >= 0
-        )  # still in order of user, then item: the rows of the matrix as they are
-        per_user = np.bincount(users[inside], minlength=len(membership.users))
         shape = (len(membership.users), release.n_items)
-        matrix = sp.csr_array(
-            (ratings[inside], items[inside].astype(np.int32), np.concatenate([[0], np.cumsum(per_user)])),
-            shape=shape,
-        )
-        days = None if times is None else (times[keep][inside] // 86_400).astype(np.int32)
-        return cls(membership, matrix, _rows(release, membership), raters, seen, *strangers, days, release.items)
+        table = _gather(blocks, membership.users, release.items)
+        table.keep(_last_of_each(table, release.n_items))  # now in order of user, then item
+        raters = np.bincount(table.items[table.items >= 0], minlength=release.n_items)
+        listed = table.users < len(membership.users)
+        seen = np.bincount(table.users[listed], minlength=len(membership.users)) > 0
+        table.keep(np.flatnonzero(listed & (table.items >= 0)))  # the rows of the matrix as they are
+        per_user = np.bincount(table.users, minlength=len(membership.users))
+        indptr = np.concatenate([[0], np.cumsum(per_user)])
+        matrix = sp.csr_array((table.ratings, table.items, indptr), shape=shape)
+        days = None if table.times is None else _days(table.times)
+        strangers = table.unlisted_users, table.unlisted_items
+        return cls(membership, matrix, _rows(release, membership), raters, seen, *strangers, days)
 
 
 @dataclass(frozen=True)
@@ -180,43 +176,66 @@ def _rows(release: "Release | _Nothing", membership: Membership) -> np.ndarray:
     return np.where(found >= 0, release.row_of_member[found], -1).astype(np.int32)
 
 
-def _gather(
-    blocks: Iterable["RatingBlock"], users: pa.StringArray, items: pa.StringArray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None, tuple[int, int]]:
-    """Ratings as numbers. People who are not in the release get numbers after all others; items get −1."""
-    parts: list[tuple[np.ndarray, ...]] = []
+@dataclass
+class _Table:
+    """Ratings as numbers, a column each. People who are not in the release have numbers after all others, items
+    that are not in it −1. Narrow, and thinned out column by column: this is the most the judge ever holds."""
+
+    users: np.ndarray
+    items: np.ndarray
+    ratings: np.ndarray
+    times: np.ndarray | None
+    unlisted_users: int
+    unlisted_items: int
+
+    def keep(self, places: np.ndarray) -> None:
+        """Only these rows, in this order."""
+        self.users, self.items = self.users[places], self.items[places]
+        self.ratings = self.ratings[places]
+        self.times = None if self.times is None else self.times[places]
+
+
+def _gather(blocks: Iterable["RatingBlock"], users: pa.StringArray, items: pa.StringArray) -> _Table:
+    """All blocks, in their order."""
+    columns: dict[str, list[np.ndarray]] = {"users": [], "items": [], "ratings": [], "times": []}
     strangers: dict[str, int] = {}  # source ids of people withheld: few, and gone with this function
     missing_items: set[str] = set()
     timed = True
     for block in blocks:
-        user = _numbers(block.users, users)
+        user, item = _numbers(block.users, users), _numbers(block.items, items)
         for value in pc.unique(block.users.filter(pa.array(user < 0))).to_pylist():
             strangers.setdefault(value, len(users) + len(strangers))
         if (user < 0).any():
             user[user < 0] = [strangers[v] for v in block.users.filter(pa.array(user < 0)).to_pylist()]
-        item = _numbers(block.items, items)
         missing_items.update(pc.unique(block.items.filter(pa.array(item < 0))).to_pylist())
         timed = timed and block.timestamps is not None
-        times = block.timestamps if block.timestamps is not None else np.zeros(len(user), np.int64)
-        parts.append((user, item, np.asarray(block.ratings, np.float32), np.asarray(times, np.int64)))
-    if not parts:
+        times = np.asarray(block.timestamps, np.int64) if timed else np.zeros(0, np.int64)
+        ratings = np.asarray(block.ratings, np.float32)
+        parts = {"users": user, "items": item, "ratings": ratings, "times": times}
+        for name, part in parts.items():
+            columns[name].append(part)
+    if not columns["users"]:
         raise Refused(
             "the source has no ratings", where="source", remedy="name the source this release was made from"
         )
-    user, item, rating, times = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return user, item, rating, times if timed else None, (len(strangers), len(missing_items))
+    whole = {name: np.concatenate(columns.pop(name)) for name in list(columns)}  # parts go as they are joined
+    when = whole.pop("times") if timed else None
+    return _Table(whole["users"], whole["items"], whole["ratings"], when, len(strangers), len(missing_items))
 
 
 def _numbers(ids: pa.Array, known: pa.StringArray) -> np.ndarray:
     place = pc.index_in(ids.cast(pa.string()), value_set=known)
-    return pc.fill_null(place, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return np.array(pc.fill_null(place, -1), dtype=np.int32)
 
 
-def _last_of_each(users: np.ndarray, items: np.ndarray, times: np.ndarray | None) -> np.ndarray:
-    """Positions of the rating that counts for each (user, item): the last by time, else the last in the
-    file."""
-    order = np.lexsort((items, users)) if times is None else np.lexsort((times, items, users))
-    last = np.ones(len(order), dtype=bool)
-    same = (np.diff(users[order]) == 0) & (np.diff(items[order]) == 0)
-    last[:-1] = ~same
-    return order[last]
+def _last_of_each(table: _Table, n_items: int) -> np.ndarray:
+    """Positions of the rating that counts for each (user, item), in their order: the last by time, else the last
+    in the file."""
+    cells = table.users * np.int64(n_items + 1) + table.items
+    order = np.argsort(cells, kind="stable") if table.times is None else np.lexsort((table.times, cells))
+    cells = cells[order]
+    return order[np.append(cells[1:] != cells[:-1], True)]
+
+
+def _days(seconds: np.ndarray) -> np.ndarray:
+    return (seconds // 86_400).astype(np.int32)

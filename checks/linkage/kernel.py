@@ -63,16 +63,15 @@ def _add_days(score, rows, days, start, stop, dense, day, weight, day_width):
 
 
 @njit(cache=True, nogil=True)
-def accumulate(score, known, first, last, postings, rule, table):
-    """Add up the score of every record for one target's knowledge, which is `first` to `last` of all that is
-    known."""
-    items, ratings, known_days = known
-    indptr, rows, codes, days, dense, levels = postings
+def accumulate(score, items, ratings, known_days, postings, rule):
+    """Add up the score of every record for one target's knowledge."""
+    indptr, rows, codes, days, dense, levels, width_of_table = postings
     weights, kind, width, day_width = rule
     score[:] = 0
-    for q in range(first, last):
+    table = np.zeros(width_of_table if kind else 0, dtype=np.float32)
+    for q in range(len(items)):
         item = items[q]
-        start, stop, weight = indptr[item], indptr[item + 1], weights[item]
+        start, stop, weight = indptr[item], indptr[item + 1], np.float32(weights[item])
         if kind == 0:
             _add_presence(score, rows, start, stop, dense, weight)
         elif math.isnan(ratings[q]):
@@ -200,13 +199,11 @@ def rank_block(
 ):
     """Scores and ranks of a block of targets, one after the other, in one score array."""
     inverse_norms, lengths, people, most_items = crowd
-    indptr, rows, codes, own_days, dense, levels, width_of_table = postings
-    lists = (indptr, rows, codes, own_days, dense, levels)
-    known = (items, ratings, days)
     score = np.zeros(len(people), dtype=np.float32)
-    table = np.zeros(width_of_table, dtype=np.float32)
     for t in range(len(starts) - 1):
-        accumulate(score, known, starts[t], starts[t + 1], lists, rule, table)
+        part = slice(starts[t], starts[t + 1])
+        known_days = days[part] if len(days) else days
+        accumulate(score, items[part], ratings[part], known_days, postings, rule)
         needed = np.float32(starts[t + 1] - starts[t]) if all_needed else np.float32(-1)
         rank_target(
             score, inverse_norms, lengths, people, own[t], leave_out[t], needed, most_items, entropic, out[t]

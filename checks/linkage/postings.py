@@ -5,7 +5,9 @@ than one array of scores. Records are *different* published profiles: inside a g
 attack on members would always look harmless.
 """
 
+import hashlib
 import json
+import tempfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -56,13 +58,23 @@ class Postings:
         return int(self.facts["records"])
 
     def inverse_norms(self, weight: np.ndarray) -> np.ndarray:
-        """1 / length of every record's vector of item weights (for the cosine)."""
+        """1 / length of every record's vector of item weights (for the cosine); computed once for all blocks of
+        targets that weigh alike."""
+        digest = hashlib.blake2b(weight.astype(np.float64).tobytes(), digest_size=8).hexdigest()
+        path = self.directory / f"norms-{digest}.npy"
+        if not path.exists():
+            # Several workers may come here at once: each writes the same bytes, under a name of its own.
+            with tempfile.NamedTemporaryFile(dir=self.directory, suffix=".npy", delete=False) as file:
+                np.save(file, self._inverse_norms(weight.astype(np.float64)))
+            Path(file.name).rename(path)
+        return np.load(path)
+
+    def _inverse_norms(self, weight: np.ndarray) -> np.ndarray:
         squares = np.zeros(self.records)
-        squared = weight.astype(np.float64) ** 2
         if self.facts["dense"]:
-            squares += squared.sum()
+            squares += (weight**2).sum()
         else:
-            _add_by_row(squares, self.array("indptr"), self.array("rows"), squared)
+            _add_by_row(squares, self.array("indptr"), self.array("rows"), weight**2)
         return (1 / np.sqrt(np.maximum(squares, 1e-12))).astype(np.float32)
 
     @classmethod
@@ -76,7 +88,7 @@ class Postings:
         first[np.unique(record_of_group, return_index=True)[1]] = True
         levels, coded = _levels(release)
         dense, dated = release.complete, release.dated
-        lengths = np.zeros(len(people), dtype=np.int64)
+        lengths = np.zeros(len(people), dtype=np.int32)
         counts = np.zeros(release.n_items, dtype=np.int64)
         for block in release.blocks():
             chosen = first[block.rows_slice]
@@ -111,7 +123,7 @@ class Postings:
         for array in (codes, rows, days):
             array.flush()  # type: ignore[attr-defined]
         for name, array in {
-            "indptr": indptr, "levels": levels, "lengths": lengths, "people": people.astype(np.int64)
+            "indptr": indptr, "levels": levels, "lengths": lengths, "people": people.astype(np.int32)
         }.items():  # fmt: skip
             np.save(directory / f"{name}.npy", array)
         facts = {"records": len(people), "items": release.n_items, "dense": bool(dense), "dated": bool(dated)}
