@@ -20,6 +20,16 @@ def wilson(successes: float, n: float, z: float = Z95) -> tuple[float, float]:
     return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
 
 
+def difference(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
+    """Newcombe's interval of the difference of two shares, each given as (successes, trials)."""
+    first, second = (successes / n if n else 0.0 for successes, n in (one, other))
+    (low_1, high_1), (low_2, high_2) = wilson(*one), wilson(*other)
+    between = first - second
+    low = between - math.hypot(first - low_1, high_2 - second)
+    high = between + math.hypot(high_1 - first, second - low_2)
+    return max(-1.0, low), min(1.0, high)
+
+
 def residual(risk: float, baseline: float) -> float:
     """The part of a risk that the release is to blame for: (r − r₀)/(1 − r₀), 0 where r₀ leaves no room."""
     return (risk - baseline) / (1 - baseline) if baseline < 1 else 0.0

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tasks import profiles
@@ -33,30 +34,48 @@ class Candidate:
 def build(job: Job, groups: Path, labels: np.ndarray, utility: Path) -> Candidate:
     """Bring together the group profiles, the pseudonyms of their members, the items and the promises."""
     candidate = Candidate(job.out / "candidate", job.out / "private")
-    candidate.public.mkdir()
-    candidate.private.mkdir()
     ratings = Ratings(job.inputs["ingest"])
-    link(groups, candidate.public / "groups.parquet")
-    pq.write_table(
-        pa.table({"item": pa.array(ratings.item_ids(), pa.string())}), candidate.public / "items.parquet"
-    )
-    _write_members(job, ratings.user_ids(), labels, candidate)
+    names = pseudonyms(job, ratings.user_ids())
+    write_release(job, candidate, groups, ratings.user_ids(), names, labels)
     shutil.copytree(utility, candidate.private / "utility", ignore=shutil.ignore_patterns("step.json", ".*"))
-    write_json(candidate.public / "manifest.json", _manifest(job, candidate, len(labels), ratings.n_items))
     return candidate
 
 
-def _write_members(job: Job, ids: list[str], labels: np.ndarray, candidate: Candidate) -> None:
+def pseudonyms(job: Job, ids: list[str]) -> list[str]:
+    """The names people have in this release; other ones in its shadow, so that nobody can join the two."""
+    name, purpose = job.config.release.name, job.run.purpose
+    known_as = name if purpose == "release" else f"{purpose} of {name}"
+    return job.run.key.pseudonyms(known_as, job.snapshot.isoformat(), ids)
+
+
+def write_release(
+    job: Job, place: Candidate, groups: Path, ids: list[str], names: list[str], labels: np.ndarray
+) -> None:
+    """The published files, and the owner's membership; people labelled −1 are in the latter only."""
+    for directory in (place.public, place.private):
+        directory.mkdir(exist_ok=True)
+    link(groups, place.public / "groups.parquet")
+    items = pa.array(Ratings(job.inputs["ingest"]).item_ids(), pa.string())
+    pq.write_table(pa.table({"item": items}), place.public / "items.parquet")
+    _write_members(ids, names, labels, place)
+    users = int((labels >= 0).sum())
+    write_json(place.public / "manifest.json", _manifest(job, place, users, len(items)))
+
+
+def _write_members(ids: list[str], names: list[str], labels: np.ndarray, place: Candidate) -> None:
     """members.parquet for everybody, membership.parquet for the owner; both in the order of the pseudonyms."""
-    names = job.run.key.pseudonyms(job.config.release.name, job.snapshot.isoformat(), ids)
-    order = np.argsort(names)  # an order that says nothing about the source
-    pseudonym = pa.array(names, pa.string()).take(pa.array(order))
-    group = pa.array(labels[order], pa.int32())
-    pq.write_table(pa.table({"user": pseudonym, "group": group}), candidate.public / "members.parquet")
+    order = pa.array(np.argsort(names))  # an order that says nothing about the source
     owner = pa.table(
-        {"user": pa.array(ids, pa.string()).take(pa.array(order)), "pseudonym": pseudonym, "group": group}
-    )
-    pq.write_table(owner, candidate.private / "membership.parquet")
+        {
+            "user": pa.array(ids, pa.string()),
+            "pseudonym": pa.array(names, pa.string()),
+            "group": pa.array(labels, pa.int32()),
+        }
+    ).take(order)
+    listed = owner.filter(pc.greater_equal(owner.column("group"), 0))
+    members = pa.table({"user": listed.column("pseudonym"), "group": listed.column("group")})
+    pq.write_table(members, place.public / "members.parquet")
+    pq.write_table(owner, place.private / "membership.parquet")
 
 
 def _manifest(job: Job, candidate: Candidate, users: int, items: int) -> dict[str, Any]:

@@ -1,9 +1,15 @@
 """Evaluate: what the release is still good for, by a shadow run of the same steps on 90 % of the ratings.
 
-The other 10 % are set aside before anything is fitted (paper section 7; SCIENCE P0, "Utility"). This step writes
-predictions and ranks; checks/utility scores them. Nothing of the shadow run is published or kept.
+The other 10 % are set aside before anything is fitted (paper section 7; SCIENCE P0, "Utility"): everything some
+people rated, and single ratings of the rest. Predictions and ranks are scored by checks/utility. The shadow's own
+release is kept for the judge: the people it was made without are the only ones an attack must not find (SCIENCE
+P2, "baseline"). Nothing of the shadow run is published.
+
+    heldout.parquet ranks.parquet summary.json      utility
+    shadow-release/   as published, and membership.parquet (group −1: absent), held_out.parquet (pseudonym, item)
 """
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +19,7 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from tasks import methods, profiles
+from tasks.candidate import Candidate, pseudonyms, write_release
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
 from tasks.kernels.metrics import distances
@@ -26,6 +33,10 @@ from tasks.store import digest_of, files_below, remove, write_json
 
 HELD_OUT_SHARE = 0.1
 MOST_USERS = 50_000  # beyond this a sample of users tells the same (the contract)
+ABSENT_SHARE = 0.05  # of the people: about half of what is held out, the other half is for utility
+MOST_ABSENT = 500
+MOST_ABSENT_RATINGS = 0.075  # of all ratings; reached only where a few people gave most of them
+FEWEST_USERS = 40  # with fewer, nobody can be spared
 MOST_RANKED = 5_000  # users compared with every released profile
 USERS_PER_BLOCK = 256
 
@@ -45,9 +56,19 @@ def params(config: ReleaseConfig) -> Params:
     return Params(**tables, scale=config.source.scale)
 
 
+@dataclass(frozen=True)
+class Split:
+    """Who is in the shadow run and who is absent (rows of the ingested ratings); the ratings held out of those who
+    are in it, as (row in `present`, item, rating)."""
+
+    present: np.ndarray
+    absent: np.ndarray
+    held_out: tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
 def run(job: Job) -> dict[str, Any]:
     """Split, run the method on the larger part, and ask the result for the smaller."""
-    held_out, users = _split(job)
+    split = _split(job)
     shadow_ingest = job.out / "shadow" / "ingest"
     reference = {"path": str(shadow_ingest), "digest": digest_of(files_below(shadow_ingest)), "counts": {}}
     shadow = job.run.shadow(job.out / "shadow", reference)
@@ -58,7 +79,7 @@ def run(job: Job) -> dict[str, Any]:
     low, high = job.config.source.scale
     model = open_model(made["padding"])
     labels = np.load(made["clustering"] / "labels.npy")
-    user, item, truth = held_out
+    user, item, truth = split.held_out
     random_labels = job.rng("random groups").permutation(labels)
     random_means = model.group_means(random_labels, int(labels.max()) + 1)
     nearest, ranks, ranked = _rank_profiles(job, made, release, labels)
@@ -81,34 +102,66 @@ def run(job: Job) -> dict[str, Any]:
         ),
         job.out / "ranks.parquet",
     )
-    write_json(job.out / "summary.json", _facts(job, made, release, labels, users, len(truth), ranked))
+    _keep_release(replace(job, run=shadow), release, labels, split)
+    facts = _facts(job, made, release, labels, len(truth), ranked)
+    write_json(job.out / "summary.json", facts | {"absent_users": len(split.absent)})
     remove(job.out / "shadow")
-    return {"held_out": len(truth), "users": users, "ranked": len(ranks)}
+    counts = {"users": len(split.present), "absent": len(split.absent)}
+    return {"held_out": len(truth), **counts, "ranked": len(ranks)}
 
 
-def _split(job: Job) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], int]:
-    """Write the shadow run's ratings; return the ones set aside as (user, item, rating)."""
+def _split(job: Job) -> Split:
+    """Draw who and what is held out, and write the shadow run's ratings."""
     ratings = Ratings(job.inputs["ingest"])
-    users = ratings.n_users
-    if users > MOST_USERS:
-        chosen = np.sort(job.rng("users").choice(users, MOST_USERS, replace=False))
-        matrix = ratings.by_user.take(chosen)
-    else:
-        matrix = ratings.by_user.whole()
-    users = matrix.shape[0]
-    aside = job.rng("held out").random(matrix.nnz) < HELD_OUT_SHARE
-    row = np.repeat(np.arange(users), np.diff(matrix.indptr))
+    present, absent, share = _people(job, ratings.by_user.counts())
+    matrix = ratings.by_user.take(present)
+    aside = job.rng("held out").random(matrix.nnz) < share
+    row = np.repeat(np.arange(len(present)), np.diff(matrix.indptr))
     kept = np.concatenate([[0], np.cumsum(~aside)])[matrix.indptr]
     directory = job.out / "shadow" / "ingest"
     directory.mkdir(parents=True)
-    write_ids(
-        directory, "user", [str(number) for number in range(users)]
-    )  # the source ids are not needed here
+    names = [str(number) for number in range(len(present))]  # the source ids are not needed here
+    write_ids(directory, "user", names)
     write_ids(directory, "item", ratings.item_ids())
     write_matrix(
         directory, sp.csr_array((matrix.data[~aside], matrix.indices[~aside], kept), shape=matrix.shape)
     )
-    return (row[aside], matrix.indices[aside], matrix.data[aside]), users
+    return Split(present, absent, (row[aside], matrix.indices[aside], matrix.data[aside]))
+
+
+def _people(job: Job, rated: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Who is in the shadow run, who is absent, and the share of the former's ratings to hold out."""
+    users, privacy = len(rated), job.config.privacy
+    if users > MOST_USERS:  # those outside the sample are absent anyway
+        order = job.rng("users").permutation(users)
+        present, absent = order[:MOST_USERS], order[MOST_USERS : MOST_USERS + MOST_ABSENT]
+        return np.sort(present), np.sort(absent), HELD_OUT_SHARE
+    most = min(int(ABSENT_SHARE * users), MOST_ABSENT)
+    if (
+        users < FEWEST_USERS or users - most < 2 * privacy.k * privacy.l
+    ):  # the rest must still form its groups
+        return np.arange(users), np.empty(0, np.int64), HELD_OUT_SHARE
+    total = int(rated.sum())
+    chosen = job.rng("absent").choice(users, most, replace=False)
+    chosen = chosen[np.argsort(rated[chosen], kind="stable")]  # were they too many, the heaviest would stay
+    absent = np.sort(chosen[np.cumsum(rated[chosen]) <= MOST_ABSENT_RATINGS * total])
+    gone = int(rated[absent].sum())
+    present = np.delete(np.arange(users), absent)
+    return present, absent, (HELD_OUT_SHARE * total - gone) / (total - gone)
+
+
+def _keep_release(job: Job, groups: Path, labels: np.ndarray, split: Split) -> None:
+    """Leave the shadow's release to the judge, with who is in it, who is not, and what of theirs was held out."""
+    known = Ratings(job.inputs["ingest"]).user_ids()
+    ids = [known[row] for row in np.concatenate([split.present, split.absent])]
+    names = pseudonyms(job, ids)
+    nowhere = np.full(len(split.absent), -1, labels.dtype)
+    place = job.out / "shadow-release"
+    write_release(job, Candidate(place, place), groups, ids, names, np.concatenate([labels, nowhere]))
+    user, item, _ = split.held_out
+    pseudonym = pa.DictionaryArray.from_arrays(pa.array(user, pa.int32()), pa.array(names, pa.string()))
+    held_out = pa.table({"pseudonym": pseudonym.cast(pa.string()), "item": pa.array(item, pa.int32())})
+    pq.write_table(held_out, place / "held_out.parquet", compression="zstd")
 
 
 def _rank_profiles(
@@ -186,10 +239,11 @@ def _item_means(ratings: Ratings) -> np.ndarray:
 
 
 def _facts(
-    job: Job, made: dict[str, Path], release: Path, labels: np.ndarray, users: int, held_out: int, ranked: int
+    job: Job, made: dict[str, Path], release: Path, labels: np.ndarray, held_out: int, ranked: int
 ) -> dict[str, Any]:
     """Histograms before and after padding (the paper's Table 2) and what the shadow run was made of."""
     ratings = Ratings(job.out / "shadow" / "ingest")
+    users = ratings.n_users
     low, high = job.config.source.scale
     edges = histogram_edges(low, high)
     model = open_model(made["padding"])
@@ -201,7 +255,7 @@ def _facts(
     return {
         "method": job.config.privacy.method,
         "users": users,
-        "all_users": users == Ratings(job.inputs["ingest"]).n_users,
+        "all_users": Ratings(job.inputs["ingest"]).n_users <= MOST_USERS,
         "held_out": held_out,
         "ranked_users": ranked,
         "groups": int(labels.max()) + 1,
