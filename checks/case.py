@@ -49,9 +49,9 @@ class Case:
 
     @cached_property
     def belongs(self) -> sp.csr_array:
-        """Groups × users: 1 where the release lists the user in the group."""
+        """Groups × users: 1 where the release lists the user, a person of the source, in the group."""
         rows = self.truth.row_of_user
-        listed = np.flatnonzero(rows >= 0)
+        listed = np.flatnonzero((rows >= 0) & self.truth.seen)
         ones = np.ones(len(listed), dtype=np.float32)
         return sp.csr_array((ones, (rows[listed], listed)), shape=(self.release.n_groups, len(rows)))
 

@@ -4,6 +4,10 @@ A cell with fewer than c real contributors may hold predictions only. So its pub
 the digit with the contributors' mean (one contributor: with their very rating) only as often as chance has
 it: as often as it agrees with other people's ratings of the same item, or as a smooth guess of the
 published value would.
+
+The rule is about groups: finding a person's group is allowed, so the group must not tell their ratings. Where every
+record is one person's, finding the record is what is not allowed, and the re-identification attacks judge that at the
+same 1/k; there the check only reports how much of the source stands in the release as it is.
 """
 
 from collections.abc import Iterator
@@ -12,6 +16,7 @@ import numpy as np
 
 from checks.case import Case
 from checks.lowrank import Table, robust_fit
+from checks.privacy.k_anonymity import publishes_single_people
 from checks.registry import check
 from checks.result import Finding
 from checks.seeds import seeded
@@ -36,6 +41,14 @@ def run(case: Case, threshold: float) -> Finding:
         )
     number = counts.data[cells].astype(np.int64)
     verbatim = _agrees(case, case.published[cells], case.rating_sums.data[cells] / number)
+    if publishes_single_people(case.release):
+        return Finding(
+            True,
+            None,
+            len(cells),
+            "not applicable: every record is one person's and holds that person's ratings; the re-identification "
+            f"attacks decide. {verbatim.mean():.1%} of the published ratings are the person's to the digit.",
+        )
     chance = max(_other_people(case, cells, number), _smooth(case, cells, number))
     risk = Risk(int(verbatim.sum()), len(cells), chance)
     low, high = risk.gain_interval

@@ -1,7 +1,8 @@
 """(1,l)- and (b,l)-diversity (paper definitions 5.2 and 5.3).
 
 Every item, and every set of b items that one person really rated, must lie inside at least l groups, so that
-knowing these items leaves l groups to choose from.
+knowing these items leaves l groups to choose from. Where every record is one person's, the groups are people: an item
+that only one of them has names that one.
 """
 
 import math

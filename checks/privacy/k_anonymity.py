@@ -2,7 +2,15 @@
 
 Everybody listed must share their published profile, items and ratings alike, with at least k − 1 others.
 Profiles are compared by content; neither the group's `size` nor anything else the release says about itself
-is believed. Group numbers are published too, so the people under one number must be at least k as well.
+is believed. Group numbers are published too, so the people under one number must be at least k as well. With the
+source at hand only people who are in it count: invented members hide nobody.
+
+Methods that publish single people (perturbation, suppression, obfuscation) cannot hold k as such. The gate judges
+them by the chance of naming a person instead (SCIENCE P2: upper bound ≤ 1/k in every re-identification attack), so
+here they pass as "not applicable"; only where the release says by its method that it is of that kind, and every
+single record is. A grouping method that ends in groups of one, or a release of both kinds, has broken its promise.
+Offline nobody can attack, so there k is *not verified*, which is no pass: `murmur verify` answers whether the files
+alone show k, and for such a release they do not.
 """
 
 import numpy as np
@@ -14,6 +22,8 @@ from checks.registry import check
 from checks.release import Release
 from checks.result import Finding
 
+SINGLE_METHODS = ("perturbation", "suppression", "obfuscation")  # the contract's; any other promises groups
+
 
 @check("k-anonymity", threshold=2, offline=True)
 def run(case: Case, threshold: float) -> Finding:
@@ -21,26 +31,22 @@ def run(case: Case, threshold: float) -> Finding:
     higher)."""
     release = case.release
     needed = max(release.k, threshold)
-    profile = release.profile_of_group
     people = _distinct_people(release)
-    rows = release.row_of_member[people]
     homeless = int((release.row_of_member < 0).sum())
     twice = len(release.pseudonyms) - len(people)
     ambiguous = len(release.groups) - len(np.unique(release.groups))
-
-    per_profile = np.bincount(profile[rows[rows >= 0]], minlength=profile.max() + 1 if len(profile) else 0)
-    per_group = np.bincount(rows[rows >= 0], minlength=release.n_groups)
-    smallest = (
-        int(min(per_profile.min(initial=2**31), per_group.min(initial=2**31))) if release.n_groups else 0
-    )
+    per_group, per_profile = _counts(case, people)
+    invented = 0 if case.offline else int(release.listed.sum() - case.members.sum())
+    smallest = int(min(per_profile.min(), per_group.min())) if release.n_groups else 0
     if homeless or ambiguous:
         smallest = 0
     elif twice:
-        smallest = 1  # whoever is in two groups is in their intersection
+        smallest = min(smallest, 1)  # whoever is in two groups is in their intersection
+    elif publishes_single_people(release):
+        return _not_applicable(case, smallest, needed)
     below = int(per_group[per_group < needed].sum())
     detail = (
-        f"{len(np.unique(profile)):,} different profiles over {len(people):,} people; the "
-        f"smallest is shared by "
+        f"{len(per_profile):,} different profiles over {len(people):,} people; the smallest is shared by "
         f"{smallest:,}, promised is {needed:g}."
     )
     for count, words in (
@@ -48,12 +54,50 @@ def run(case: Case, threshold: float) -> Finding:
         (homeless, "people are in no group"),
         (twice, "people are listed more than once"),
         (ambiguous, "group numbers have more than one profile"),
+        (invented, "people are listed who are not in the source"),
     ):
         if count:
             detail += f" {count:,} {words}."
     return Finding(
         smallest >= needed and release.n_groups > 0, smallest, len(people), detail, threshold=needed
     )
+
+
+def publishes_single_people(release: Release) -> bool:
+    """True when a method that promises no groups made the release, and every record is one person's."""
+    sizes = np.concatenate([release.sizes, release.listed])
+    return release.manifest["method"] in SINGLE_METHODS and release.n_groups > 0 and bool((sizes == 1).all())
+
+
+def _not_applicable(case: Case, smallest: int, needed: float) -> Finding:
+    release = case.release
+    if case.offline:
+        return Finding(
+            False,
+            smallest,
+            release.n_groups,
+            f"NOT VERIFIED: every record is one person's, so k = {needed:g} cannot be told from the published "
+            "files; how likely somebody is to be found in them only `murmur audit` can tell, with the source.",
+            threshold=needed,
+        )
+    return Finding(
+        True,
+        smallest,
+        release.n_groups,
+        f"not applicable: every record is one person's ({release.manifest['method']}), nobody shares it with "
+        f"{needed - 1:g} others; the re-identification attacks decide, each at a risk of at most 1/{needed:g}.",
+        threshold=1,
+    )
+
+
+def _counts(case: Case, people: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """People per group and per different profile: those listed once, and really there where that can be told."""
+    release = case.release
+    rows = release.row_of_member[people]
+    per_group = np.bincount(rows[rows >= 0], minlength=release.n_groups)
+    if not case.offline:
+        per_group = np.minimum(per_group, case.members)
+    return per_group, np.bincount(release.profile_of_group, weights=per_group).astype(np.int64)
 
 
 def _distinct_people(release: Release) -> np.ndarray:
