@@ -136,6 +136,13 @@ class Case:
         return Case(raw, truth, self.private, self.snapshot, self.engine)
 
     @cached_property
+    def shadow(self) -> "Case":
+        """The same method on the ratings of fewer people; refused where there is none."""
+        from checks.shadow import open_shadow
+
+        return open_shadow(self)
+
+    @cached_property
     def world(self) -> World:
         """What everybody knows about the data at large."""
         low, high = self.release.low, self.release.high
