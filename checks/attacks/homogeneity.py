@@ -1,51 +1,73 @@
 """Homogeneity attack (paper definition 5.1): the group is found; what does its one profile give away?
 
-Definition 5.1 calls a profile identified when all candidates are identical. We assume the worst, that
-everybody's group is found, and ask how much of the profile is then true of a member: rated by them, with
-that rating.
+Definition 5.1 calls a profile identified when all candidates are identical. We assume the worst, that everybody's
+group is found, and ask how much of the profile is then true of a member: rated by them, with that rating. Where the
+members of a group gave the same items the same ratings, all of it is.
+
+Heavy raters are told apart: theirs is the largest part of their group's profile. Beside what is true of them stands
+what would be true by chance: items they rate by their popularity and their own activity, with the item's mean.
 """
 
 import numpy as np
 
+from checks.activity import Activity
 from checks.attacks.label_based import exposed_targets
 from checks.case import Case
 from checks.registry import check
-from checks.result import Finding
-from checks.stats import wilson
+from checks.result import Finding, Outcome
+from checks.stats import clustered, wilson
 
 
 @check("homogeneity", threshold=0.5)
 def run(case: Case, threshold: float) -> Finding:
     """Share of the profile's cells that are true of its members, in the worst group (upper bound)."""
-    cells = np.concatenate([np.diff(block.indptr) for block in case.release.blocks()])
+    cells = np.concatenate([np.zeros(0), *(np.diff(block.indptr) for block in case.release.blocks())])
     trials = cells * case.members
-    true_cells, personal = _true_cells(case, cells)
+    true_of = _true_cells(case)
+    rows = case.truth.row_of_user
+    listed = np.flatnonzero(rows >= 0)
+    true_cells = np.bincount(rows[listed], weights=true_of[listed], minlength=case.release.n_groups)
+    personal = float((true_of[listed] / np.maximum(cells[rows[listed]], 1)).max(initial=0))
     bounds = np.array([wilson(t, n) for t, n in zip(true_cells, trials, strict=True)])  # one per group
     worst = int(np.argmax(bounds[:, 1]))
     share = float(true_cells[worst] / trials[worst]) if trials[worst] else 1.0
     found, targets = exposed_targets(case)
+    everybody, heavy = _outcome(case, true_of, heavy=False), _outcome(case, true_of, heavy=True)
     return Finding(
         float(bounds[worst, 1]) <= threshold,
         share,
         int(trials[worst]),
         f"in the worst of {len(cells):,} groups {share:.1%} of the profile is true of a member (upper bound "
-        f"{bounds[worst, 1]:.1%}), on average {true_cells.sum() / max(1, trials.sum()):.1%}, "
-        f"for the worst single "
-        f"member {personal:.1%}. Eight known ratings leave one profile for {found:,} of {targets:,} targets.",
+        f"{bounds[worst, 1]:.1%}), on average {true_cells.sum() / max(1, trials.sum()):.1%}, for the worst single "
+        f"member {personal:.1%}. Of heavy raters {heavy.risk.rate:.1%} is true, by chance {heavy.risk.baseline:.1%} "
+        f"would be. Eight known ratings leave one profile for {found:,} of {targets:,} targets.",
         ci_low=float(bounds[worst, 0]),
         ci_high=float(bounds[worst, 1]),
+        outcomes=(everybody, heavy),
     )
 
 
-def _true_cells(case: Case, cells: np.ndarray) -> tuple[np.ndarray, float]:
-    """Per group: (member, cell) pairs where the label rounds to the member's rating; and the worst
-    member's share."""
+def _true_cells(case: Case) -> np.ndarray:
+    """Per user: cells of the own group's profile whose label rounds to the user's own rating."""
     near = np.abs(case.published[case.cell_of_rating] - case.truth.ratings.data[case.listed_ratings])
     hit = near <= case.truth.half_level + 1e-4
     users = case.rating_rows[case.listed_ratings]
-    per_user = np.bincount(users, weights=hit, minlength=case.truth.users)
-    rows = case.truth.row_of_user
-    listed = np.flatnonzero(rows >= 0)
-    per_group = np.bincount(rows[listed], weights=per_user[listed], minlength=case.release.n_groups)
-    personal = per_user[listed] / np.maximum(cells[rows[listed]], 1)
-    return per_group, float(personal.max(initial=0))
+    return np.bincount(users, weights=hit, minlength=case.truth.users)
+
+
+def _outcome(case: Case, true_of: np.ndarray, *, heavy: bool) -> Outcome:
+    """What is true of some people's profiles, beside what would be by chance."""
+    targets = case.targets("homogeneity", heavy=heavy)
+    cells, by_chance, _ = Activity.fitted(case).expected(targets, _mean_hits(case))
+    risk = clustered(true_of[targets], cells, float(by_chance.sum() / max(1, cells.sum())))
+    more = {"cells": int(cells.sum()), "targets": len(targets)}
+    return Outcome("the right group" + (", heavy raters" if heavy else ""), risk, more=more)
+
+
+def _mean_hits(case: Case) -> np.ndarray:
+    """Per item: the share of its raters whose rating its mean rounds to."""
+    ratings, items = case.truth.ratings, case.release.n_items
+    count = np.maximum(np.bincount(ratings.indices, minlength=items), 1)
+    mean = np.bincount(ratings.indices, weights=ratings.data, minlength=items) / count
+    hit = np.abs(mean[ratings.indices] - ratings.data) <= case.truth.half_level + 1e-4
+    return np.bincount(ratings.indices, weights=hit, minlength=items) / count

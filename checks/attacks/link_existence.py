@@ -2,19 +2,29 @@
 
 If people rated independently, a member of a group of k that has an item of popularity p rated it with
 probability p / (1 − (1 − p)^k). Similar people share a group, so the truth may lie a little above it, but
-only a little.
+only a little. Heavy raters are told apart: of a group's links most are theirs, more than popularity explains but no
+more than their own activity does.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from checks.activity import Activity, published_ratings
 from checks.case import Case
+from checks.lowrank import Fit, Table, robust_fit
 from checks.registry import check
-from checks.result import Finding
+from checks.result import Finding, Outcome
+from checks.stats import clustered
 
 BIN_EDGES = np.array([0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 1.0])
 FEWEST_PAIRS = 500
+FIT_RANK = 20
+FLAGGED_SHARE = 0.02  # of a bin's cells, those that stand out most from the fit
+FEWEST_FLAGS = 50
+MOST_SAMPLED = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -42,14 +52,20 @@ class Bin:
 @check("link-existence", threshold=0.015)
 def run(case: Case, threshold: float) -> Finding:
     """Largest excess of real links over p/(1 − (1 − p)^k) in any popularity bin."""
+    outcomes = tuple(_outcome(case, heavy=heavy) for heavy in (False, True))
+    heavy = outcomes[1]
+    theirs = (
+        f"Of heavy raters {heavy.risk.rate:.1%} of their group's links are real; their activity alone explains "
+        f"{heavy.risk.baseline:.1%}, with what the group publishes {heavy.more['explained']:.1%}."
+    )
     if case.release.complete:
         return Finding(
             True,
             0.0,
             0,
-            "every group has every item, so the presence of an item tells nothing; whether "
-            "real ratings can be told "
-            "from padded ones is what the recovery attack examines.",
+            "every group has every item, so the presence of an item tells nothing; whether real ratings can be told "
+            f"from padded ones is what the recovery attack examines. {theirs}",
+            outcomes=outcomes,
         )
     bins = _bins(case)
     judged = [b for b in bins if b.pairs >= FEWEST_PAIRS] or bins
@@ -65,29 +81,111 @@ def run(case: Case, threshold: float) -> Finding:
         worst.excess,
         sum(b.pairs for b in bins),
         f"largest excess {worst.excess:+.4f} at popularity {worst.low:.3g}–{worst.high:.3g}. "
-        f"Real share of published links "
-        f"per popularity: {lines}. Theorem 6.2's 1/k = {1 / case.release.k:.3f} is a floor: "
-        f"{floor:.1%} of published links "
-        f"have a real rater in the group. Absence is certain for {certain:.1%} of {absent:,} "
-        f"absent (member, item) pairs.",
+        f"Real share of published links per popularity: {lines}. {theirs} Theorem 6.2's 1/k = "
+        f"{1 / case.release.k:.3f} is a floor: {floor:.1%} of published links have a real rater in the group. "
+        f"Absence is certain for {certain:.1%} of {absent:,} absent (member, item) pairs.{_told_apart(case)}",
+        outcomes=outcomes,
     )
+
+
+def _outcome(case: Case, *, heavy: bool) -> Outcome:
+    """Share of a group's links that are a given member's own; the baseline is what popularity and the member's
+    activity tell without the release, `explained` what they tell with it if people rate independently."""
+    targets = case.targets("link-existence", heavy=heavy)
+    cells, alone, knowing = Activity.fitted(case).expected(targets)
+    pairs = max(1.0, float(cells.sum()))
+    risk = clustered(published_ratings(case)[targets], cells, float(alone.sum() / pairs))
+    more = {"links": int(cells.sum()), "targets": len(targets), "explained": float(knowing.sum() / pairs)}
+    return Outcome("the right group" + (", heavy raters" if heavy else ""), risk, more=more)
+
+
+def _told_apart(case: Case) -> str:
+    """Means of real ratings leave the pattern of the predictions around them, and then tell of several raters.
+
+    Of each popularity bin, the cells furthest from a low-rank fit of the release: how many of their links are real?
+    Only told, not judged: where a cell may hold a mean at all, min_contributors of its group have rated the item.
+    """
+    if case.single:
+        return ""
+    release = case.release
+    shape = (release.n_groups, release.n_items)
+    fit = robust_fit(partial(_tables, case), shape, min(FIT_RANK, min(shape) // 2), release.step)
+    popularity, place = _popularity(case)
+    cut = _cuts(case, fit, place)
+    pairs, real, expected, cells = (np.zeros(len(BIN_EDGES) - 1) for _ in range(4))
+    for block in release.blocks():
+        rows, columns = block.row_numbers(), block.columns
+        flagged = (
+            np.abs(block.values - fit.rows(block.start, block.rows)[rows, columns]) > cut[place[columns]]
+        )
+        rows, columns = rows[flagged], columns[flagged]
+        members = case.members[block.start + rows]
+        raters = case.contributors[block.rows_slice][rows, columns]
+        for total, weight in (
+            (cells, np.ones(len(rows))),
+            (pairs, members),
+            (real, np.asarray(raters).ravel()),
+            (expected, members * _formula(case, popularity[columns], members)),
+        ):
+            total += np.bincount(place[columns], weights=weight, minlength=len(total))
+    judged = np.flatnonzero(cells >= FEWEST_FLAGS)
+    if not len(judged):
+        return ""
+    excess = (real - expected)[judged] / np.maximum(pairs[judged], 1)
+    b = judged[int(np.argmax(excess))]
+    return (
+        f" Cells that stand out from a low-rank fit of the release tell most at popularity {BIN_EDGES[b]:.3g}–"
+        f"{BIN_EDGES[b + 1]:.3g}: of the links in {cells[b]:,.0f} such cells {real[b] / pairs[b]:.3f} are real "
+        f"(formula {expected[b] / pairs[b]:.3f})."
+    )
+
+
+def _tables(case: Case) -> Iterator[Table]:
+    return ((block.start, block.table()) for block in case.release.blocks())
+
+
+def _cuts(case: Case, fit: Fit, place: np.ndarray) -> np.ndarray:
+    """Per bin: the distance from the fit that FLAGGED_SHARE of its cells exceed (by a sample of the cells)."""
+    stride = case.release.cells // MOST_SAMPLED + 1
+    residuals, bins = [], []
+    for block in case.release.blocks():
+        rows, columns = block.row_numbers()[::stride], block.columns[::stride]
+        fitted = fit.rows(block.start, block.rows)[rows, columns]
+        residuals.append(np.abs(block.values[::stride] - fitted))
+        bins.append(place[columns])
+    residual, where = np.concatenate(residuals), np.concatenate(bins)
+    return np.array(
+        [
+            np.quantile(residual[where == b], 1 - FLAGGED_SHARE) if (where == b).any() else np.inf
+            for b in range(len(BIN_EDGES) - 1)
+        ]
+    )
+
+
+def _popularity(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    """Per item: the share of people who rated it, and its bin."""
+    raters = np.bincount(case.truth.ratings.indices, minlength=case.release.n_items)
+    popularity = raters / max(1, case.truth.users)
+    place = np.clip(np.digitize(popularity, BIN_EDGES, right=True) - 1, 0, len(BIN_EDGES) - 2)
+    return popularity, place
+
+
+def _formula(case: Case, popularity: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """p / (1 − (1 − p)^k); a group smaller than promised is measured by the promise."""
+    p = np.clip(popularity, 1e-9, 1 - 1e-9)
+    return p / -np.expm1(np.maximum(members, case.release.k) * np.log1p(-p))
 
 
 def _bins(case: Case) -> list[Bin]:
     release = case.release
-    popularity = np.bincount(case.truth.ratings.indices, minlength=release.n_items) / max(1, case.truth.users)
-    place = np.clip(np.digitize(popularity, BIN_EDGES, right=True) - 1, 0, len(BIN_EDGES) - 2)
+    popularity, place = _popularity(case)
     pairs, expected, real = (np.zeros(len(BIN_EDGES) - 1) for _ in range(3))
     for block in release.blocks():
         size = case.members[block.start + block.row_numbers()]
-        p = np.clip(popularity[block.columns], 1e-9, 1)
         where = place[block.columns]
         pairs += np.bincount(where, weights=size, minlength=len(pairs))
-        expected += np.bincount(
-            where,
-            weights=size * p / -np.expm1(size * np.log1p(-np.minimum(p, 1 - 1e-9))),
-            minlength=len(pairs),
-        )
+        chance = size * _formula(case, popularity[block.columns], size)
+        expected += np.bincount(where, weights=chance, minlength=len(pairs))
     there = ~np.isnan(case.published)
     counts = case.contributors
     real += np.bincount(place[counts.indices[there]], weights=counts.data[there], minlength=len(pairs))

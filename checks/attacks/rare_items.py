@@ -10,10 +10,11 @@ import numpy as np
 
 from checks.case import Case
 from checks.registry import check
-from checks.result import Finding
-from checks.stats import correlation
+from checks.result import Finding, Outcome
+from checks.stats import Risk, correlation
 
 FEWEST = 2
+KNOWLEDGE = "the columns of rare items"
 
 
 @check("rare-items", threshold=0.5)
@@ -27,9 +28,13 @@ def run(case: Case, threshold: float) -> Finding:
     items = items[there[items] & known[items]]
     said = f"{len(items):,} published items have fewer than {fewest} raters in the source"
     if len(items) == 0:
-        return Finding(True, 0.0, 0, f"{said}: nothing to attack.")
+        return Finding(
+            True, 0.0, 0, f"{said}: nothing to attack.", outcomes=(Outcome(KNOWLEDGE, Risk(0, 0)),)
+        )
+    outcomes = (_outcome(column[items], opinion[items]),)
     if np.ptp(column[items]) <= case.release.step / 2:
-        return Finding(True, 0.0, len(items), f"{said}; their columns are all alike, so they tell nothing.")
+        alike = f"{said}; their columns are all alike, so they tell nothing."
+        return Finding(True, 0.0, len(items), alike, outcomes=outcomes)
     r, low, high = correlation(column[items], opinion[items])
     most = max(-low, high)  # a column that tells the opposite tells as much
     return Finding(
@@ -40,7 +45,16 @@ def run(case: Case, threshold: float) -> Finding:
         f"(at most ±{most:.2f}).",
         ci_low=low,
         ci_high=high,
+        outcomes=outcomes,
     )
+
+
+def _outcome(column: np.ndarray, opinion: np.ndarray) -> Outcome:
+    """Do the raters like the item more than most such items? Said by its column standing above most, and as the
+    baseline by always saying what is more frequent."""
+    liked, high = opinion > np.median(opinion), column > np.median(column)
+    risk = Risk(int((liked == high).sum()), len(liked), max(float(liked.mean()), 1 - float(liked.mean())))
+    return Outcome(KNOWLEDGE, risk, more={"correlation": correlation(column, opinion)[0]})
 
 
 def _columns(case: Case) -> tuple[np.ndarray, np.ndarray]:

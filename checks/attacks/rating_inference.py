@@ -26,6 +26,9 @@ from checks.stats import Risk, clustered
 MODELS = (Model(8), Model(16), Model(8, "rare"), Model(8, error="±1"))
 EVERYTHING = Model(0, "all")
 CONTROL = Model(8)
+LEAST_ROOM = (
+    30  # misses of the baseline below which a gain would be noise (who has 17 ratings has 1 beside 16)
+)
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,11 @@ class Reading:
     def risk(self) -> Risk:
         """Share read right beside the baseline's; the ratings of one target hang together."""
         return clustered(self.right, self.trials, float(self.guessed.sum() / max(1, self.trials.sum())))
+
+    @property
+    def room(self) -> int:
+        """Ratings the baseline misses."""
+        return int((self.trials - self.guessed).sum())
 
     def __str__(self) -> str:
         risk = self.risk
@@ -62,7 +70,12 @@ def run(case: Case, threshold: float) -> Finding:
         planned += len(targets) * (len(MODELS) + 1)
         readings += [found_record(case, targets, model, heavy=heavy) for model in MODELS]
         readings.append(own_record(case, targets, heavy=heavy))
-    worst = max(readings, key=lambda reading: reading.risk.gain_interval[1])
+    judged = [reading for reading in readings if reading.room >= LEAST_ROOM]
+    if not judged:
+        return Finding(
+            False, None, 0, "there are too few ratings to be read: nothing is shown about the release."
+        )
+    worst = max(judged, key=lambda reading: reading.risk.gain_interval[1])
     low, high = worst.risk.gain_interval
     raw = case.raw.targets("knowledge")
     raw = raw[:: max(1, -(-len(raw) // CONTROL_TARGETS))]

@@ -23,7 +23,7 @@ from checks.case import Case, cell_keys
 from checks.chance import CERTAIN, Chance
 from checks.lowrank import Fit, Table, Tables, robust_fit
 from checks.registry import check
-from checks.result import Finding
+from checks.result import Finding, Outcome
 from checks.stats import Risk
 
 RANKS = (0, 8, 20, 40, 80)
@@ -56,9 +56,8 @@ def run(case: Case, threshold: float) -> Finding:
     gains = attack(case, _as_published(case), chance)
     judged = _judged(gains, chance)
     if not judged:
-        return Finding(
-            False, None, 0, "the release has too few cells to be attacked: nothing is shown about it."
-        )
+        nothing = "the release has too few cells to be attacked: nothing is shown about it."
+        return Finding(False, None, 0, nothing, outcomes=(Outcome("the release alone", Risk(0, 0)),))
     worst = max(judged, key=lambda gain: gain.risk.gain_interval[1])
     low, high = worst.risk.gain_interval
     alive, control = _control(case, chance, threshold)
@@ -77,6 +76,7 @@ def run(case: Case, threshold: float) -> Finding:
         ci_low=low,
         ci_high=high,
         control=alive,
+        outcomes=tuple(Outcome(f"{gain.kind}, {gain.how}", gain.risk) for gain in best if gain),
     )
 
 
@@ -195,7 +195,7 @@ class _SoleRatings:
             return sole
         shape = (case.release.n_groups, case.release.n_items)
         rates = [sole._right(guess) for guess in _guesses(case, cells)]
-        for rank in BASELINE_RANKS:
+        for rank in BASELINE_RANKS if len(cells) < case.release.cells else ():  # is there a rest to fit?
             fit = robust_fit(
                 _hidden(tables, groups, items), shape, min(rank, min(shape) // 2), case.release.step
             )
