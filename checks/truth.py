@@ -140,7 +140,9 @@ class Truth:
         matrix = sp.csr_array((table.ratings, table.items, indptr), shape=shape)
         days = None if table.times is None else _days(table.times)
         strangers = table.unlisted_users, table.unlisted_items
-        return cls(membership, matrix, _rows(release, membership), raters, seen, *strangers, days)
+        return cls(
+            membership, matrix, _rows(release, membership), raters, seen, *strangers, days, release.items
+        )
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,32 @@ def cell(
     paper: float | None = None,
     other_data: float | None = None,
     at_most: float | None = None,
+    at_least: float | None = None,
+    tolerance: float | None = None,
 ) -> dict[str, Any]:
     """One cell of `murmur reproduce`. `paper` only where it was printed for exactly this data and definition;
-    `other_data` is what the paper printed for its own data, beside ours for orientation only.
+    `other_data` is what the paper printed for its own data, beside ours for orientation.
+
+    A bar, where SCIENCE sets one, is a limit (`at_most`, `at_least`) or how far ours may lie from the paper's figure
+    (`tolerance`, in the same unit).
     """
+    printed = paper if paper is not None else other_data
+    within = None
+    if ours is not None:
+        if at_most is not None:
+            within = bool(ours <= at_most)
+        elif at_least is not None:
+            within = bool(ours >= at_least)
+        elif tolerance is not None and printed is not None:
+            within = bool(abs(ours - printed) <= tolerance)
+    bars = [bar for bar in (at_most, at_least, tolerance) if bar is not None]
     return {
         "table": table,
         "row": row,
         "column": column,
         "paper": paper,
-        "paper_on_its_data": paper if paper is not None else other_data,
+        "paper_on_its_data": printed,
         "ours": None if ours is None else round(float(ours), 5),
-        "tolerance": at_most,
-        "within": None if at_most is None or ours is None else bool(ours <= at_most),
+        "tolerance": bars[0] if bars else None,
+        "within": within,
     }

@@ -17,16 +17,15 @@ import pyarrow.parquet as pq
 from tasks import pipeline
 from tasks.config import ReleaseConfig, parse
 from tasks.engine import Engine, engine
-from tasks.errors import UsageError
 from tasks.keys import OwnerKey
 from tasks.store import Store, read_json
 from tasks.studies import figures_p0
 from tasks.studies.cells import cell
+from tasks.studies.datasets import format_of
 
 SNAPSHOT = datetime.date(2026, 1, 1)
 # Nothing is published here, so nothing needs a secret: with a fixed one, anybody gets the same figures.
 KEY = OwnerKey(b"reproduce".ljust(32, b"."))
-FORMATS = {"u.data": "movielens-100k", "ratings.dat": "movielens-1m", "training_set": "netflix-prize"}
 # SCIENCE P0: the largest acceptable loss Δ, all-predicted, at k = 5 and k = 50, and with observed ratings kept.
 BARS = {"movielens-100k": {5: 0.020, 50: 0.036}, "movielens-1m": {5: 0.022, 50: 0.038}}
 BARS_OBSERVED = {5: 0.030, 50: 0.040}
@@ -43,7 +42,7 @@ Progress = Callable[[str, int, int], None]
 
 def reproduce(data: Path, *, plots: Path | None = None, progress: Progress | None = None) -> dict[str, Any]:
     """Run padded and simple at k = 5 and 50, as the paper and as we publish, and lay out its tables and figures."""
-    kind = _format_of(data)
+    kind = format_of(data)
     settings = [("padded", k, observed) for k in (5, 50) for observed in (True, False)]
     settings += [("simple", k, True) for k in (5, 50)]
     results: dict[tuple[str, int, bool], dict[str, Any]] = {}
@@ -65,17 +64,6 @@ def reproduce(data: Path, *, plots: Path | None = None, progress: Progress | Non
         *_table_3(results, netflix),
     ]
     return {"paper": "P0", "dataset": kind, "cells": cells + figures_p0.cells(figures)}
-
-
-def _format_of(data: Path) -> str:
-    for name, kind in FORMATS.items():
-        if (data / name).exists():
-            return kind
-    raise UsageError(
-        f"none of {', '.join(FORMATS)} is in there",
-        where=f"--data {data}",
-        remedy="give the directory of MovieLens 100K, MovieLens 1M or the Netflix Prize data",
-    )
 
 
 def _config(kind: str, data: Path, method: str, k: int, observed: bool) -> ReleaseConfig:
