@@ -19,38 +19,43 @@ from numba import njit
 from checks.release import Release
 
 MOST_LEVELS = 65_536
+ALIGNED = 64  # bytes
 COARSE_LEVELS = 4_096  # continuous ratings beyond MOST_LEVELS different ones are compared on this many
 
 
 @dataclass(frozen=True)
 class Postings:
-    """Opened postings; every array is a memory map."""
+    """Opened postings; every array is part of one memory map (every block of targets opens it anew)."""
 
     directory: Path
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """`records`, `items`, `dense`, `dated`."""
+        """`records`, `items`, `dense`, `dated`, and where each array lies (`arrays`)."""
         return json.loads((self.directory / "facts.json").read_text(encoding="utf-8"))
 
+    @cached_property
+    def _everything(self) -> np.ndarray:
+        return np.asarray(np.memmap(self.directory / "arrays.bin", mode="r"))
+
     def array(self, name: str) -> np.ndarray:
-        """One of the files by its name."""
-        return np.load(self.directory / f"{name}.npy", mmap_mode="r")
+        """One of the arrays by its name."""
+        return _part(self._everything, *self.facts["arrays"][name])
 
     @cached_property
     def people(self) -> np.ndarray:
         """Real people behind each record."""
-        return np.asarray(self.array("people"))
+        return self.array("people")
 
     @cached_property
     def lengths(self) -> np.ndarray:
         """Items of each record."""
-        return np.asarray(self.array("lengths"))
+        return self.array("lengths")
 
     @cached_property
     def levels(self) -> np.ndarray:
         """The rating each code stands for."""
-        return np.asarray(self.array("levels"))
+        return self.array("levels")
 
     @property
     def records(self) -> int:
@@ -99,15 +104,22 @@ class Postings:
             counts[:] = len(people)
         indptr = np.concatenate([[0], np.cumsum(counts)])
         kind = np.uint8 if len(levels) <= 256 else np.uint16
-        shape = int(indptr[-1])
-
-        def create(name: str, dtype: Any, size: int = shape) -> np.ndarray:
-            return np.lib.format.open_memmap(
-                directory / f"{name}.npy", mode="w+", dtype=dtype, shape=(max(size, 1),)
-            )
-
-        codes, rows = create("codes", kind), create("rows", np.int32, 0 if dense else shape)
-        days = create("days", np.float32, shape if dated else 0)
+        cells = int(indptr[-1])
+        facts = {"records": len(people), "items": release.n_items, "dense": bool(dense), "dated": bool(dated)}
+        arrays = cls.create(
+            directory,
+            facts,
+            indptr=(np.int64, len(indptr)),
+            levels=(np.float32, len(levels)),
+            lengths=(np.int32, len(people)),
+            people=(np.int32, len(people)),
+            codes=(kind, cells),
+            rows=(np.int32, 0 if dense else cells),
+            days=(np.float32, cells if dated else 0),
+        )
+        arrays["indptr"][:], arrays["levels"][:] = indptr, levels
+        arrays["lengths"][:], arrays["people"][:] = lengths, people
+        codes, rows, days = arrays["codes"], arrays["rows"], arrays["days"]
         where = indptr[:-1].copy()
         for block in release.blocks():
             numbers = np.where(first[block.rows_slice], record_of_group[block.rows_slice], -1)
@@ -115,20 +127,31 @@ class Postings:
             if dense:
                 kept = numbers >= 0
                 table = own.reshape(block.rows, release.n_items)[kept]
-                codes[:shape].reshape(release.n_items, len(people))[:, numbers[kept]] = table.T
+                codes.reshape(release.n_items, len(people))[:, numbers[kept]] = table.T
             else:
                 columns = np.ascontiguousarray(block.columns)
                 block_days = np.zeros(0, np.float32) if block.days is None else block.days.astype(np.float32)
                 _fill(where, block.indptr, columns, own, block_days, numbers, rows, codes, days)
-        for array in (codes, rows, days):
-            array.flush()  # type: ignore[attr-defined]
-        for name, array in {
-            "indptr": indptr, "levels": levels, "lengths": lengths, "people": people.astype(np.int32)
-        }.items():  # fmt: skip
-            np.save(directory / f"{name}.npy", array)
-        facts = {"records": len(people), "items": release.n_items, "dense": bool(dense), "dated": bool(dated)}
-        (directory / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
         return cls(directory)
+
+    @staticmethod
+    def create(
+        directory: Path, facts: dict[str, Any], **arrays: tuple[type[np.generic], int]
+    ) -> dict[str, np.ndarray]:
+        """Make the files, with room for arrays of these types and lengths; they are filled through the result."""
+        places: dict[str, tuple[str, int, int]] = {}
+        end = 0
+        for name, (dtype, length) in arrays.items():
+            places[name] = (np.dtype(dtype).str, end, length)
+            end += -(-np.dtype(dtype).itemsize * length // ALIGNED) * ALIGNED
+        everything = np.memmap(directory / "arrays.bin", mode="w+", shape=(max(end, 1),))
+        text = json.dumps({**facts, "arrays": places})
+        (directory / "facts.json").write_text(text, encoding="utf-8")
+        return {name: _part(np.asarray(everything), *place) for name, place in places.items()}
+
+
+def _part(everything: np.ndarray, dtype: str, start: int, length: int) -> np.ndarray:
+    return everything[start : start + np.dtype(dtype).itemsize * length].view(dtype)
 
 
 def _levels(release: Release) -> tuple[np.ndarray, Any]:
