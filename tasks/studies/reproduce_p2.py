@@ -291,8 +291,8 @@ def self_suppression(study: Study) -> Table:
 
 
 def misdirection(study: Study, most: int = ADDED, thresholds: tuple[int, ...] = THRESHOLDS) -> Table:
-    """Figure 9: 1-identification by Scoring after mentioning items one has not rated; null where no item is so
-    popular."""
+    """Figure 9: 1-identification by Scoring after mentioning up to `most` (five or more) items one has not rated;
+    null where no item is so popular."""
     lists = {POPULAR: most_popular_first(study.raters)}
     for threshold in thresholds:
         lists[f"at least {threshold} raters, rarest first"] = popular_from(study.raters, threshold)
