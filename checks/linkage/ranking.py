@@ -11,7 +11,7 @@ from checks.linkage.postings import Postings
 from checks.linkage.rules import Rule
 from tasks.engine import Engine
 
-BLOCK_TARGETS = 64
+BLOCK_TARGETS = 256  # every block opens the postings anew and pays for the pages it touches
 
 
 @dataclass(frozen=True)
