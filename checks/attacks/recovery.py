@@ -93,6 +93,8 @@ def attack(case: Case, tables: Tables, chance: Chance, ranks: tuple[int, ...] = 
     """All gains of the attack on a release given as tables."""
     shape = (case.release.n_groups, case.release.n_items)
     sole = _SoleRatings.of(case, tables)
+    if len(sole.truth) == case.release.cells:
+        ranks = (0,)  # every value is one person's: no fit tells more than reading it
     most = min(shape) // 2  # beyond it the fit has so many directions that nothing is left over
     gains = []
     for rank in sorted({min(rank, most) for rank in ranks}):

@@ -1,0 +1,176 @@
+"""Rating inference: what the record found tells of the target's other ratings, counted by hand and on releases."""
+
+import made_releases as made
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checks.attacks import rating_inference
+from checks.attacks.rating_inference import EVERYTHING, _others, _read, found_record, own_record
+from checks.linkage.knowledge import Model, known
+from checks.linkage.rules import Rule
+from checks.registry import registered
+from checks.stats import clustered
+
+NO = np.nan
+
+# Two groups of three; published are 4.7, 4, 3, – and –, 1.5, 3.5, 2.
+RATINGS = np.array(
+    [
+        [5, 4, NO, NO],  # read 4.7 and 4: both right.        Others' means 4.5, 7/3: one right.
+        [5, NO, 3, NO],  # 4.7, 3: both.                      4.5, 3.5: both.
+        [4, 4, NO, NO],  # 4.7, 4: one.                       5, 7/3: none.
+        [NO, 1, NO, 2],  # 1.5, 2: both.                      10/3, 2: one.
+        [NO, NO, 3, 2],  # 3.5, 2: both.                      3.5, 2: both.
+        [NO, 2, 4, NO],  # 1.5, 3.5: both.                    3, 3: none.
+    ]
+)
+PUBLISHED = np.array([[4.7, 4, 3, NO], [NO, 1.5, 3.5, 2]], dtype=np.float32)
+
+
+def matrix(table):
+    rows, columns = np.nonzero(~np.isnan(table))
+    return made.csr(rows, columns, table[rows, columns], table.shape)
+
+
+@pytest.fixture
+def six(tmp_path):
+    release = made.Made(matrix(RATINGS), np.repeat([0, 1], 3), PUBLISHED, k=3, l=1, c=1)
+    return made.case(release.but(method="predictive-simple"), tmp_path / "six")
+
+
+def everybody(case):
+    """The people of RATINGS, in its order, as rows of the truth (which are in the order of pseudonyms)."""
+    table = case.truth.ratings.toarray()
+    return np.array([int(np.flatnonzero((table == row).all(axis=1))[0]) for row in np.nan_to_num(RATINGS)])
+
+
+def result(case):
+    check = registered()["rating-inference"]
+    return check.run(case, check.threshold)
+
+
+def test_the_right_record_by_hand(six):
+    reading = own_record(six, everybody(six))
+    assert reading.right.tolist() == [2, 2, 1, 2, 2, 2]
+    assert reading.guessed.tolist() == [1, 2, 0, 1, 2, 0]
+    assert reading.trials.tolist() == [2] * 6
+    assert reading.risk.rate == pytest.approx(11 / 12)
+    assert reading.risk.gain == pytest.approx(5 / 6)
+    assert reading.found == 1.0
+
+
+def test_a_wrong_record_is_read_as_it_is_and_its_gaps_are_guessed(six):
+    people = everybody(six)
+    wrong = 1 - six.record_of(people)
+    reading = _read(six, "wrong", wrong, known(six.truth, people, EVERYTHING))
+    # First: item 0 is not there and guessed right, 1.5 is no 4. Second: guessed right, 3.5 rounds to 3. Third: guessed
+    # wrong, wrong. Fourth: 4 is no 1, item 3 is guessed right. Fifth: 3 is 3, guessed right. Sixth: 4 no 2, 3 no 4.
+    assert reading.right.tolist() == [1, 2, 0, 1, 2, 0]
+    assert reading.found == 0.0
+    nobody = _read(six, "none", np.full(6, -1), known(six.truth, people, EVERYTHING))
+    assert nobody.right.tolist() == nobody.guessed.tolist()
+    assert nobody.risk.gain == 0
+
+
+def test_only_what_is_not_known_is_read(six):
+    people = everybody(six)
+    knows = known(six.truth, people, Model(1))
+    others = _others(six, knows)
+    assert np.diff(others.indptr).tolist() == [1] * 6
+    both = np.sort(np.stack([knows.items, others.items]), axis=0)
+    assert both.T.tolist() == [np.flatnonzero(~np.isnan(row)).tolist() for row in RATINGS]
+    assert _others(six, known(six.truth, people, Model(2))).items.tolist() == []
+    assert found_record(six, people, Model(2)).risk.n == 0
+
+
+def test_too_little_to_read_is_no_proof(six):
+    found = result(six)
+    assert not found.passed
+    assert "too few ratings" in found.detail
+
+
+@pytest.mark.parametrize("name", ["padded", "simple"])
+def test_good_releases_tell_what_groups_think(case, name):
+    found = result(case(name))
+    assert found.passed, found.detail
+    assert found.control
+    assert 0 < found.ci_high < 0.42
+    assert found.planned == found.n
+    names = [outcome.knowledge for outcome in found.outcomes]
+    assert {"the right record", "the right record, heavy raters", "16 random, exact, heavy raters"} <= set(
+        names
+    )
+
+
+def test_single_contributors_and_raw_data_give_ratings_away(case):
+    opened = case("single contributors")
+    found = result(opened)
+    assert not found.passed
+    assert found.ci_low > 0.65
+    raw = result(opened.raw)
+    assert (raw.passed, raw.control) == (False, True)
+    assert raw.observed == pytest.approx(1)
+
+
+def test_groups_of_people_who_agree_are_refused(ratings, tmp_path):
+    """Definition 5.1: all members of a group gave the same items the same ratings."""
+    same = ratings[np.arange(300) // 5 * 5]
+    values = ratings[::5].toarray()
+    values[values == 0] = np.nan
+    release = made.Made(same, np.arange(300) // 5, values, k=5, c=3, method="predictive-simple")
+    found = result(made.case(release, tmp_path / "same"))
+    assert not found.passed
+    assert found.ci_low > 0.9
+    assert found.control
+
+
+def test_the_control_dies_with_the_attack(case, monkeypatch):
+    monkeypatch.setattr(rating_inference, "rule", lambda world: Rule(np.zeros(len(world.raters))))
+    assert result(case("padded")).control is False
+
+
+def test_trials_of_one_target_count_together():
+    risk = clustered(np.array([2.0, 0.0]), np.array([2, 2]), 0.25)
+    assert (risk.rate, risk.n, risk.baseline) == (
+        0.5,
+        1,
+        0.25,
+    )  # two targets, each all or nothing: no better than one
+    assert clustered(np.array([3.0, 3.0]), np.array([3, 3]), 0.0).n == 2
+    assert clustered(np.array([1.0, 1.0]), np.array([2, 2]), 0.0).n == 2
+    assert clustered(np.zeros(2), np.zeros(2), 0.0).interval == (0.0, 1.0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=30))
+def test_clustering_keeps_the_rate_and_never_adds_trials(pairs):
+    trials = np.array([n + extra for n, extra in pairs])
+    right = np.array([n for n, _ in pairs], float)
+    risk = clustered(right, trials, 0.0)
+    assert 0 <= risk.n <= max(trials.sum(), 0)
+    assert risk.rate == pytest.approx(right.sum() / trials.sum() if trials.sum() else 0)
+    assert risk.interval[0] - 1e-9 <= risk.rate <= risk.interval[1] + 1e-9
+
+
+@pytest.mark.data
+def test_movielens(real_data, tmp_path):
+    """Good releases of real people stay far from the bar, published single ratings far above it."""
+    place = real_data("ml-100k")
+    lines = (place / "u.data").read_text(encoding="latin-1").splitlines()
+    table = np.array([line.split("\t")[:3] for line in lines])
+    users, rows = np.unique(table[:, 0], return_inverse=True)
+    items, columns = np.unique(table[:, 1], return_inverse=True)
+    ratings = made.csr(rows, columns, table[:, 2].astype(np.float32), (len(users), len(items)))
+    model = made.fit(ratings, rank=16, sweeps=6)
+    bounds = {}
+    for c in (1, 3):
+        release = made.grouped(ratings, 5, shape="simple", c=c, model=model)
+        release = release.but(user_ids=users.tolist(), item_ids=items.tolist())
+        opened = made.case(release, tmp_path / str(c))
+        found = result(opened)
+        bounds[c] = (found.passed, found.ci_low, found.ci_high)
+    assert bounds[3][0]
+    assert bounds[3][2] < 0.3
+    assert not bounds[1][0]
+    assert bounds[1][1] > 0.7
