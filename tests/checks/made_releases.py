@@ -1,10 +1,12 @@
 """Releases for the gate to judge, made without any code of the pipeline: good ones and planted violations.
 
 `grouped` pads with a small matrix factorization, groups by repeated bisection and homogenizes as asked;
-`write` puts a release, its membership and its utility figures on disk as the contract has them.
+`write` puts a release, its membership, its utility figures and its shadow on disk as the contract has them.
 """
 
 import datetime
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,7 +27,7 @@ SNAPSHOT = datetime.date(2026, 1, 1)
 @dataclass
 class Made:
     """A release in memory: ratings (users × items), each user's group, published values (NaN: not
-    published)."""
+    published). `shadow` makes the same from `present_in` its people only; else see `without_absent`."""
 
     ratings: sp.csr_array
     group_of: np.ndarray
@@ -40,6 +42,7 @@ class Made:
     withheld: dict = field(default_factory=lambda: {"users": 0, "items": 0, "why": ""})
     user_ids: list[str] | None = None
     item_ids: list[str] | None = None
+    shadow: Callable[[], "Made"] | None = None
 
     @property
     def n_groups(self) -> int:
@@ -164,6 +167,9 @@ def grouped(
 ) -> Made:
     """A release by the paper's recipe: `shape` padded or simple, observed ratings kept or not, c
     contributors."""
+    asked = {"shape": shape, "keep_observed": keep_observed, "c": c, "rare": rare, "step": step, "l": l}
+    asked |= {"scale": scale, "rank": model.p.shape[1] if model else rank}
+    shadow = functools.cache(lambda: grouped(ratings[present_in(ratings.shape[0])], k, **asked))
     model = model or fit(ratings, rank, c if rare is None else rare)
     group_of = bisect(np.hstack([model.p, model.user[:, None]]), k)
     n_groups = int(group_of.max()) + 1
@@ -193,7 +199,19 @@ def grouped(
     elif keep_observed:
         values[enough] = kept[enough]
     method = "predictive-simple" if shape == "simple" else "predictive-padded"
-    return Made(ratings, group_of, values, k, l, 1, c, step, scale, method)
+    return Made(ratings, group_of, values, k, l, 1, c, step, scale, method, shadow=shadow)
+
+
+def present_in(users: int) -> np.ndarray:
+    """Who is in the shadow release: 19 of 20, where there are 40."""
+    return np.flatnonzero(np.arange(users) % 20 != 7) if users >= 40 else np.arange(users)
+
+
+def without_absent(made: Made, present: np.ndarray) -> Made:
+    """The same release without the absent people: right where every record is one person's, and where groups are
+    published kinder than a release made without them."""
+    groups, group_of = np.unique(made.group_of[present], return_inverse=True)
+    return made.but(ratings=made.ratings[present], group_of=group_of, values=made.values[groups])
 
 
 def write(made: Made, root: Path, pseudonyms: list[str] | None = None) -> tuple[Path, Path]:
@@ -201,6 +219,33 @@ def write(made: Made, root: Path, pseudonyms: list[str] | None = None) -> tuple[
     published, private = root / "published", root / "private"
     published.mkdir(parents=True)
     (private / "utility").mkdir(parents=True)
+    _write_files(made, published, private, pseudonyms)
+    write_utility(private / "utility")
+    write_shadow(made, private / "utility" / "shadow-release")
+    return published, private
+
+
+def write_shadow(made: Made, directory: Path, present: np.ndarray | None = None) -> None:
+    """The release of the same kind that was made without some people, and who is where."""
+    directory.mkdir(exist_ok=True)
+    present = present_in(len(made.group_of)) if present is None else present
+    kept = made.shadow() if made.shadow else without_absent(made, present)
+    promised = {name: getattr(made, name) for name in ("k", "l", "b", "c", "step", "scale", "method")}
+    kept = kept.but(**promised, user_ids=made.users[present].tolist(), item_ids=made.items.tolist())
+    _write_files(kept, directory, directory, [f"shadow {u:08x}" for u in present])
+    absent = np.setdiff1d(np.arange(len(made.group_of)), present)
+    nowhere = {
+        "user": pa.array(made.users[absent].tolist(), pa.string()),
+        "pseudonym": pa.array([f"shadow {u:08x}" for u in absent], pa.string()),
+        "group": pa.array(np.full(len(absent), -1), pa.int32()),
+    }
+    listed = pq.read_table(directory / "membership.parquet")
+    pq.write_table(pa.concat_tables([listed, pa.table(nowhere)]), directory / "membership.parquet")
+    nothing = {"pseudonym": pa.array([], pa.string()), "item": pa.array([], pa.int32())}
+    pq.write_table(pa.table(nothing), directory / "held_out.parquet")
+
+
+def _write_files(made: Made, published: Path, private: Path, pseudonyms: list[str] | None) -> None:
     low, high = made.scale
     levels = int(np.floor((high - low) / made.step + 1e-6))
     kind = np.uint8 if levels < 256 else np.uint16
@@ -259,8 +304,6 @@ def write(made: Made, root: Path, pseudonyms: list[str] | None = None) -> tuple[
     }
     write_json(published / "manifest.json", manifest | {"files": {}})
     seal(published)
-    write_utility(private / "utility")
-    return published, private
 
 
 def seal(published: Path) -> None:

@@ -1,0 +1,129 @@
+"""Evaluate: who and what is held out of the shadow run, and what is left of it for the judge."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checks.release import Release
+from tasks import pipeline
+from tasks.config import parse
+from tasks.engine import Engine
+from tasks.keys import OwnerKey
+from tasks.ratings import write_ids, write_matrix
+from tasks.steps import evaluate
+from tasks.store import Store, files_below, read_json
+from tests.conftest import SNAPSHOT
+
+KEY = OwnerKey(b"k" * 32)
+
+
+@pytest.fixture
+def evaluated(tmp_path, taste_matrix):
+    """Run the step on a matrix: (matrix, store) → its directory."""
+
+    def run(matrix, store="store"):
+        place = tmp_path / "given"
+        if not place.exists():
+            place.mkdir()
+            write_ids(place, "user", [f"person {n:04}" for n in range(matrix.shape[0])])
+            write_ids(place, "item", [f"i{n:04}" for n in range(matrix.shape[1])])
+            write_matrix(place, matrix)
+        config = parse({"release": {"name": "t"}, "source": {"format": "csv", "path": "-", "scale": [1, 5]}})
+        opened = pipeline.open_run(config, SNAPSHOT, Store(tmp_path / store), Engine(), lambda *_: None)
+        given = {"ingest": {"path": str(place), "digest": "given", "counts": {}}}
+        reference = pipeline.execute("evaluate", replace(opened, key=KEY, given=given))
+        return tmp_path / store / "private" / "t" / SNAPSHOT.isoformat() / "work" / "evaluate", reference
+
+    return run
+
+
+def job(k=5, l=2):  # noqa: E741
+    config = SimpleNamespace(privacy=SimpleNamespace(k=k, l=l))
+    return SimpleNamespace(config=config, rng=lambda name: np.random.default_rng(len(name)))
+
+
+def test_a_tenth_of_the_ratings_is_held_out_of_which_whole_people(evaluated, taste_matrix):
+    matrix = taste_matrix(users=200, items=40)
+    out, reference = evaluated(matrix)
+    assert reference["counts"]["absent"] == 10
+    assert reference["counts"]["users"] == 190
+    membership = pq.read_table(out / "shadow-release" / "membership.parquet").to_pandas()
+    absent = membership[membership["group"] == -1]
+    assert len(membership) == 200
+    assert len(absent) == 10
+    rows = absent["user"].str.slice(7).astype(int).to_numpy()
+    gone = int(np.diff(matrix.indptr)[rows].sum())
+    apart = pq.read_table(out / "heldout.parquet").num_rows
+    assert gone + apart == pytest.approx(0.1 * matrix.nnz, rel=0.2)
+    assert apart >= 0.025 * matrix.nnz - 30
+
+
+def test_the_shadow_release_can_be_read_and_holds_nobody_absent(evaluated, taste_matrix):
+    matrix = taste_matrix(users=200, items=40)
+    out, _ = evaluated(matrix)
+    release = Release(out / "shadow-release")
+    membership = pq.read_table(out / "shadow-release" / "membership.parquet").to_pandas()
+    listed = membership[membership["group"] >= 0]
+    assert set(release.pseudonyms.to_pylist()) == set(listed["pseudonym"])
+    assert release.manifest["counts"]["users"] == 190
+    assert (release.listed >= 5).all()
+    held_out = pq.read_table(out / "shadow-release" / "held_out.parquet").to_pandas()
+    assert len(held_out) == pq.read_table(out / "heldout.parquet").num_rows
+    assert set(held_out["pseudonym"]) <= set(listed["pseudonym"])
+    source = membership.set_index("pseudonym")["user"].str.slice(7).astype(int)
+    dense = matrix.toarray()
+    truth = pq.read_table(out / "heldout.parquet").column("truth").to_numpy()
+    assert np.array_equal(dense[source[held_out["pseudonym"]], held_out["item"]], truth)
+
+
+def test_ids_are_in_the_private_membership_only(evaluated, taste_matrix):
+    out, _ = evaluated(taste_matrix(users=80, items=30))
+    holding = [file.name for file in out.rglob("*") if file.is_file() and b"person" in file.read_bytes()]
+    assert holding == ["membership.parquet"]
+    names = pq.read_table(out / "shadow-release" / "members.parquet").column("user").to_pylist()
+    assert not set(names) & set(
+        KEY.pseudonyms("t", SNAPSHOT.isoformat(), [f"person {n:04}" for n in range(80)])
+    )
+    assert not (out / "shadow").exists()
+
+
+def test_the_same_bytes_again(evaluated, taste_matrix):
+    matrix = taste_matrix(users=80, items=30)
+    one, other = (evaluated(matrix, store)[0] for store in ("store", "another"))
+    assert files_below(one) == files_below(other)
+
+
+def test_small_data_spare_nobody_and_say_so(evaluated, taste_matrix):
+    out, reference = evaluated(taste_matrix(users=30, items=20))
+    assert reference["counts"]["absent"] == 0
+    assert read_json(out / "summary.json")["absent_users"] == 0
+    assert read_json(out / "summary.json")["users"] == 30
+
+
+def test_nobody_is_spared_where_groups_would_not_suffice():
+    rated = np.full(100, 10)
+    assert len(evaluate._people(job(k=5, l=2), rated)[1]) == 5
+    assert len(evaluate._people(job(k=25, l=2), rated)[1]) == 0
+
+
+def test_beyond_the_sample_people_are_absent_anyway(monkeypatch):
+    monkeypatch.setattr(evaluate, "MOST_USERS", 60)
+    monkeypatch.setattr(evaluate, "MOST_ABSENT", 25)
+    present, absent, share = evaluate._people(job(), np.full(100, 10))
+    assert (len(present), len(absent), share) == (60, 25, evaluate.HELD_OUT_SHARE)
+    assert not set(present) & set(absent)
+
+
+@given(st.lists(st.integers(1, 400), min_size=40, max_size=300))
+def test_whoever_is_absent_a_tenth_is_held_out(counts):
+    rated = np.array(counts)
+    present, absent, share = evaluate._people(job(), rated)
+    assert sorted([*present, *absent]) == list(range(len(rated)))
+    assert len(absent) <= len(rated) // 20
+    assert rated[absent].sum() <= 0.075 * rated.sum()
+    assert rated[absent].sum() + share * rated[present].sum() == pytest.approx(0.1 * rated.sum())
