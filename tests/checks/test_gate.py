@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import made_releases as made
 import pytest
@@ -159,3 +160,12 @@ def test_no_detail_names_anybody(case):
     for name in ("padded", "single contributors"):
         told = json.dumps(judge_case(case(name), {}).to_json())
         assert "person" not in told
+
+
+def test_the_threat_model_names_every_check_with_its_default():
+    text = (Path(__file__).parents[2] / "docs" / "threat-model.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
+    told = {row[0]: row[3] for row in rows if len(row) == 5 and row[0] not in ("check", "---")}
+    assert {name: float(default) for name, default in told.items()} == {
+        name: check.threshold for name, check in registered().items()
+    }
