@@ -63,7 +63,7 @@ def run(case: Case, threshold: float) -> Finding:
         high <= allowed + 1e-9 and below == 0,
         named[worst].rate,
         sum(risk.n for risk in named.values()),
-        f"best chance of naming a person {named[worst].rate:.4f} (at most {high:.4f}), {worst}, allowed 1/k = "
+        f"best chance of naming somebody {named[worst].rate:.4f} (at most {high:.4f}), {worst}, allowed 1/k = "
         f"{allowed:.4f}; {below:,} people are within the first {case.release.k - 1}. The own record is the nearest "
         f"for: {found}; disclosure risk as the paper counts it {trials[PAPER.name].risk.rate:.4f}, in the "
         f"direction of its text {backward.rate:.4f}. Control: {control}.",
