@@ -51,5 +51,9 @@ def item_means(case: Case) -> np.ndarray:
     ratings = case.truth.ratings
     count = np.bincount(ratings.indices, minlength=ratings.shape[1])
     total = np.bincount(ratings.indices, weights=ratings.data, minlength=ratings.shape[1])
-    overall = float(ratings.data.mean()) if ratings.nnz else (case.release.low + case.release.high) / 2
+    overall = (
+        float(ratings.data.mean(dtype=np.float64))
+        if ratings.nnz
+        else (case.release.low + case.release.high) / 2
+    )
     return np.where(count > 0, total / np.maximum(count, 1), overall)

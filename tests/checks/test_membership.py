@@ -1,0 +1,166 @@
+"""Membership inference: its signs, its thresholds, what it refuses and what it does not."""
+
+import made_releases as made
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checks import gate
+from checks.attacks import membership_inference as membership
+from checks.attacks.membership_inference import area_under_curve, best_threshold, guess
+from checks.linkage.knowledge import Knowledge, Model
+from checks.linkage.presence import SIGNS, presence
+from checks.linkage.rules import Rule
+from checks.registry import registered
+from checks.shadow import open_shadow
+from checks.stats import difference
+
+NO = np.nan
+CHECK = registered()["membership-inference"]
+
+
+def judged(case):
+    return gate._run(CHECK, case, CHECK.threshold)
+
+
+def names_removed(ratings, **changes):
+    """One record per person, as it is."""
+    dense = ratings.toarray()
+    values = np.where(dense > 0, dense, NO).astype(np.float32)
+    everybody = np.arange(ratings.shape[0])
+    return made.Made(ratings, everybody, values, k=5, c=1, step=1.0, method="suppression").but(**changes)
+
+
+# Two records of four items: 4, 2, –, – and –, 5, 3, –.
+VALUES = np.array([[4, 2, NO, NO], [NO, 5, 3, NO]], dtype=np.float32)
+
+
+def test_signs_by_hand(tmp_path):
+    ratings = made.csr(np.repeat(np.arange(4), 2), np.tile([0, 1], 4), np.tile([4, 2], 4), (4, 4))
+    opened = made.case(made.Made(ratings, np.array([0, 0, 1, 1]), VALUES, k=2, step=1.0), tmp_path / "x")
+    knows = Knowledge(
+        "by hand", np.arange(3), np.array([0, 2, 4, 4]), np.array([0, 1, 1, 3]), np.float32([4, 2, 3, 5])
+    )
+    found = presence(opened.postings, Rule(np.ones(4), "decay", 1.5), np.full(4, 3.0), knows)
+    # First: the first record agrees on both. Second: it is 1 off on one item of two, 1² against 0² + 2² of the
+    # means. Of two records, one is always 2 standard deviations above the other. Third: nothing is known.
+    assert found[0].tolist() == pytest.approx([1, 2, 1, 1])
+    assert found[1].tolist() == pytest.approx([np.exp(-1 / 1.5) / 2, 2, 0.5, 1 - np.sqrt(5 / 4)])
+    assert found[2].tolist() == [0, 0, 0, 0]
+    assert len(SIGNS) == found.shape[1]
+
+
+def test_continuous_ratings_give_the_same_signs(tmp_path):
+    """Lists shorter than the number of levels are compared directly, longer ones through a table."""
+    opened = made.case(names_removed(made.synthetic(60, 12, 0.5, seed=4)), tmp_path / "x")
+    fine = made.case(names_removed(made.synthetic(60, 12, 0.5, seed=4), step=0.01), tmp_path / "y")
+    one, other = (membership._signs(c, c.targets("x"), Model(4)) for c in (opened, fine))
+    np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_the_threshold_with_the_largest_advantage():
+    members = np.array([[0.5, 3], [0.5, 4], [0.5, 1], [0.5, 5]])
+    absent = np.array([[0.5, 0], [0.5, 2], [0.5, 3]])
+    # From 3 on: three of four members, one of three absent people; from 4 on: two of four and nobody.
+    assert best_threshold(members, absent) == (1, 4.0)
+    assert best_threshold(members[:, :1], absent[:, :1]) == (0, 0.5)
+
+
+def test_area_under_the_curve():
+    assert area_under_curve(np.array([2, 3]), np.array([0, 1])) == 1
+    assert area_under_curve(np.array([1, 2]), np.array([1, 3])) == 1.5 / 4
+    assert area_under_curve(np.array([1, np.inf]), np.array([1, 1])) == 3 / 4
+
+
+@given(*(st.lists(st.integers(0, 5), min_size=1, max_size=30).map(np.array) for _ in range(2)))
+def test_exchanging_the_sides_turns_the_curve_round(one, other):
+    assert area_under_curve(one, other) + area_under_curve(other, one) == pytest.approx(1)
+    sign, threshold = best_threshold(one[:, None], other[:, None])
+    assert sign == 0
+    assert np.mean(one >= threshold) - np.mean(other >= threshold) >= 0  # calling everybody a member gives 0
+
+
+def test_newcombes_interval():
+    """Newcombe (1998), table II, method 10: 56/70 − 48/80, and the cases at the ends."""
+    assert difference((56, 70), (48, 80)) == pytest.approx((0.0524, 0.3339), abs=5e-5)
+    assert difference((10, 10), (0, 20)) == pytest.approx((0.6791, 1.0), abs=5e-5)
+    assert difference((9, 10), (3, 10)) == pytest.approx((0.1705, 0.8090), abs=5e-5)
+
+
+def test_raw_data_with_names_removed_are_refused(ratings, tmp_path):
+    result = judged(made.case(names_removed(ratings), tmp_path / "raw"))
+    assert not result.passed
+    assert result.observed == 1
+    assert result.ci_high > result.threshold == 0.75
+    assert "VOID" not in result.detail
+
+
+@pytest.mark.parametrize("name", ["padded", "simple"])
+def test_good_releases_pass(case, name):
+    result = judged(case(name))
+    assert result.passed, result.detail
+    assert result.ci_low <= result.observed <= result.ci_high <= 0.75
+    gated, told = result.detail.split("Told, not gated")
+    assert ("8 random" in gated) == (name == "padded")
+    assert ("16 random" in told.split("Control")[0]) == (name == "simple")
+    assert "everything rated" in told
+
+
+def test_what_murmur_attack_prints(case):
+    opened = case("simple")
+    finding = CHECK.run(opened, CHECK.threshold)
+    assert [o.knowledge for o in finding.outcomes] == [
+        "4 random, exact",
+        "8 random, exact",
+        "16 random, exact",
+        "everything rated, exact",
+    ]
+    assert finding.n == finding.planned == 4 * 300
+    told = finding.outcomes[-1].to_json()
+    assert told["n"] == 285
+    assert told["absent"] == 15
+    assert told["sign"] in SIGNS
+    assert told["advantage"] == pytest.approx(told["risk"] - told["baseline"], abs=2e-6)
+    assert told["advantage_low"] <= told["advantage"] <= told["advantage_high"]
+    # Whoever knows everything sees that a member's items all lie in one group: told, and why it does not gate.
+    assert told["advantage"] > 0.5
+
+
+def test_it_runs_on_the_raw_data_by_itself(case):
+    finding = CHECK.run(case().raw, CHECK.threshold)
+    assert not finding.passed
+    assert finding.observed == pytest.approx(1, abs=0.05)
+
+
+def test_a_control_that_cannot_tell_voids_the_check(tmp_path):
+    """Everybody rated everything alike: nobody's absence can be seen in the raw data either."""
+    rows, columns = np.nonzero(np.ones((300, 20)))
+    alike = made.csr(rows, columns, np.full(len(rows), 3), (300, 20))
+    values = np.full((60, 20), 3, dtype=np.float32)
+    release = made.Made(alike, np.arange(300) // 5, values, k=5, step=1.0)
+    result = judged(made.case(release, tmp_path / "alike"))
+    assert not result.passed
+    assert result.detail.startswith("VOID: the positive control")
+
+
+def test_small_data_are_not_refused_for_want_of_absent_people(tmp_path):
+    small = made.grouped(made.synthetic(100, 40, 0.3), 5, rank=4)
+    result = judged(made.case(small, tmp_path / "small"))
+    assert result.passed
+    assert (result.n, result.observed) == (0, None)
+    assert result.detail.startswith("not tried: in data of 100 people 5 could be left out")
+
+
+def test_large_data_without_absent_people_are_refused(tmp_path):
+    large = names_removed(made.synthetic(450, 30, 0.3))
+    opened = made.case(large, tmp_path / "large")
+    made.write_shadow(large, opened.private / "utility" / "shadow-release", np.arange(450))
+    result = judged(opened)
+    assert not result.passed
+    assert "made without 0 people" in result.detail
+
+
+def test_the_same_figures_again(case):
+    opened = case("simple")
+    assert guess(opened.shadow, Model(8)) == guess(open_shadow(opened), Model(8))
