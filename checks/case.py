@@ -143,6 +143,15 @@ class Case:
         return open_shadow(self)
 
     @cached_property
+    def absent(self) -> tuple[np.ndarray, np.ndarray]:
+        """People this case (a shadow) was made without, and the record nearest to all that each rated."""
+        from checks.linkage.absent import nearest_profile
+        from checks.shadow import absent_people
+
+        people = absent_people(self)
+        return people, nearest_profile(self, people)
+
+    @cached_property
     def world(self) -> World:
         """What everybody knows about the data at large."""
         low, high = self.release.low, self.release.high

@@ -13,7 +13,6 @@ from checks.linkage.knowledge import Model, known
 from checks.linkage.nearest import nearest_records
 from checks.linkage.ranking import Ranks, rank
 from checks.linkage.rules import Rule
-from checks.shadow import absent_people
 from checks.stats import Risk
 
 
@@ -28,11 +27,11 @@ def absent_risk(case: Case, rule: Rule, model: Model) -> Risk | None:
 def absent_ranks(case: Case, rule: Rule, model: Model) -> Ranks:
     """Where the record nearest to each absent person's whole profile stands in the shadow release."""
     shadow = case.shadow
-    targets = absent_people(shadow)
+    targets, own = shadow.absent
     if model.choice == "forum":  # those who write in forums are the heavy raters
-        targets = targets[np.diff(shadow.truth.ratings.indptr)[targets] >= shadow.heavy_from]
-    knows = known(shadow.truth, targets, model)
-    return rank(shadow.postings, rule, knows, nearest_profile(shadow, targets), engine=case.engine)
+        heavy = np.diff(shadow.truth.ratings.indptr)[targets] >= shadow.heavy_from
+        targets, own = targets[heavy], own[heavy]
+    return rank(shadow.postings, rule, known(shadow.truth, targets, model), own, engine=case.engine)
 
 
 def nearest_profile(shadow: Case, people: np.ndarray) -> np.ndarray:

@@ -5,15 +5,18 @@
 - user-level risk = chance of naming the target (group hit ÷ people in it); its upper bound must not exceed 1/k;
 - nobody's rank, counted in people at the worst of a tie, may be below k where groups are published;
 - positive control: the same attack must break the raw data;
-- negative control: it must not "find" people whose record was taken away.
+- negative control: it must not "find" people whose record was taken away;
+- baseline: what it seems to find of people the release was made without (checks/linkage/absent.py), subtracted in
+  the residual risk. It does not gate: the risk itself must keep below 1/k.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from checks.case import Case
+from checks.linkage.absent import absent_risk
 from checks.linkage.knowledge import Knowledge, Model, known
 from checks.linkage.ranking import Ranks, rank
 from checks.linkage.rules import Rule, World
@@ -21,6 +24,7 @@ from checks.registry import check
 from checks.result import Finding, Outcome
 from checks.seeds import seeded
 from checks.stats import Risk, beyond_chance
+from tasks.errors import Refused
 
 TOPS = (1, 5, 10, 100)
 CONTROL_TARGETS = 400  # the raw data are larger than any release; a control needs no narrow interval
@@ -108,7 +112,10 @@ def _judge(
 ) -> Finding:
     allowed = min(threshold, 1 / case.release.k)
     usable = [model for model in models if not model.days or case.release.dated]
-    trials = [trial(case, rule_of, model, entropic=entropic) for model in usable]
+    trials = [
+        replace(trial(case, rule_of, model, entropic=entropic), baseline=_baseline(case, rule_of, model))
+        for model in usable
+    ]
     worst = max(trials, key=lambda t: t.risk.interval[1])
     low, high = worst.risk.interval
     below = 0 if case.single else max(t.below(case.release.k) for t in trials)
@@ -134,6 +141,16 @@ def _judge(
     )
 
 
+def _baseline(case: Case, rule_of: RuleOf, model: Model) -> float:
+    """What the attack seems to find of people the release was made without; nothing is subtracted where there is
+    no such shadow (membership-inference then fails for want of it)."""
+    try:
+        absent = absent_risk(case, rule_of(case.world), model)
+    except Refused:
+        return 0.0
+    return absent.rate if absent else 0.0
+
+
 def _strangers(raw: Case, rule_of: RuleOf, model: Model) -> tuple[int, float]:
     """The control's targets without their own record: how many are taken for a record drawn at random, and
     the share of them that chance explains."""
@@ -141,7 +158,7 @@ def _strangers(raw: Case, rule_of: RuleOf, model: Model) -> tuple[int, float]:
     targets = targets[:: max(1, -(-len(targets) // CONTROL_TARGETS))]
     knows = known(raw.truth, targets, model)
     own = raw.record_of(targets)
-    somebody = seeded("strangers").integers(0, raw.postings.records - 1, len(targets))
+    somebody = seeded("strangers").integers(0, max(1, raw.postings.records - 1), len(targets))
     somebody += somebody >= own  # anybody but the target
     ranks = rank(raw.postings, rule_of(raw.world), knows, somebody, leave_out=own, engine=raw.engine)
     return int((ranks.identification == 1).sum()), 1 / max(1, raw.postings.records - 1)
