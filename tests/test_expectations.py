@@ -1,5 +1,6 @@
 """Great Expectations: passes good ratings, and fails on every planted violation, naming the expectation."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,9 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from checks import expectations
-from checks.expectations import validate_ratings
+from checks.expectations import validate_ratings, validate_verdict
+from checks.result import CheckResult, Verdict
+from tasks.config.gate import check_names
 from tasks.errors import UsageError
 
 ROOT = Path(__file__).parents[1]
@@ -106,3 +111,105 @@ def test_no_network_no_files_no_output(tmp_path):
     )
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
     assert list(tmp_path.iterdir()) == []
+
+
+def line(name, passed=True, severity="gate", observed=0.1, **more):
+    """A line of checks.json."""
+    plain = {"threshold": 0.2, "ci_low": 0.05, "ci_high": 0.15, "n": 7, "detail": "0.1 of 0.2"}
+    return {"name": name, "passed": passed, "severity": severity, "observed": observed, **plain, **more}
+
+
+def outcomes(result):
+    """Success by expectation, with the check it is about."""
+    configs = [(one["expectation_config"], one["success"]) for one in result["results"]]
+    return {
+        config["type"] + (f"({config['kwargs']['check']})" if "check" in config["kwargs"] else ""): success
+        for config, success in configs
+    }
+
+
+def test_a_verdict_that_passed_is_a_success_and_shows_every_figure():
+    result = validate_verdict([line("a"), line("b", severity="advisory", passed=False)], ["a", "b"])
+    assert result["success"]
+    assert outcomes(result) == {
+        "expect_every_check_to_have_run": True,
+        "expect_gating_checks_to_pass": True,
+        "expect_check_to_pass(a)": True,
+        "expect_advisory_check_to_answer(b)": True,
+    }
+    shown = result["results"][-1]["result"]
+    assert shown["observed_value"] == 0.1
+    assert shown["details"]["passed"] is False
+    assert (shown["details"]["threshold"], shown["details"]["ci_high"], shown["details"]["n"]) == (
+        0.2,
+        0.15,
+        7,
+    )
+
+
+@pytest.mark.parametrize(
+    ("checks", "names", "failing", "details"),
+    [
+        ([line("a"), line("b", False)], "ab", "expect_check_to_pass(b)", {"detail": "0.1 of 0.2"}),
+        ([line("a"), line("b", False)], "ab", "expect_gating_checks_to_pass", {"failed": ["b"]}),
+        ([line("a")], "ab", "expect_every_check_to_have_run", {"missing": ["b"], "repeated": []}),
+        ([line("a"), line("a")], "a", "expect_every_check_to_have_run", {"missing": [], "repeated": ["a"]}),
+        ([line("a"), line("a", False)], "a", "expect_check_to_pass(a)", {"passed": False}),
+        ([line("a", severity="advisory")], "a", "expect_gating_checks_to_pass", {"gating": 0, "failed": []}),
+        (
+            [line("a"), line("b", None, "advisory")],
+            "ab",
+            "expect_advisory_check_to_answer(b)",
+            {"passed": None},
+        ),
+        ([line("a", "false")], "a", "expect_check_to_pass(a)", {"passed": "false"}),
+        ([], "", "expect_gating_checks_to_pass", {"gating": 0}),
+    ],
+)
+def test_planted_verdicts_fail(checks, names, failing, details):
+    result = validate_verdict(checks, names)
+    assert not result["success"]
+    assert outcomes(result)[failing] is False
+    (found,) = (
+        one
+        for one in result["results"]
+        if not one["success"] and details.items() <= one["result"]["details"].items()
+    )
+    assert found["expectation_config"]["type"] == failing.partition("(")[0]
+
+
+def test_by_default_every_check_there_is_must_have_run():
+    every = [line(name) for name in check_names()]
+    assert validate_verdict(every)["success"]
+    left_out = validate_verdict(every[1:])
+    assert not left_out["success"]
+    assert left_out["results"][0]["result"]["details"]["missing"] == [every[0]["name"]]
+
+
+def test_the_same_verdict_gives_the_same_bytes_without_paths_or_times():
+    checks = [line("a", observed=float("nan")), line("b", False, ci_low=float("inf"))]
+    texts = {json.dumps(validate_verdict(checks, "ab"), allow_nan=False) for _ in range(2)}
+    assert len(texts) == 1
+    (text,) = texts
+    assert str(ROOT) not in text
+    assert "site-packages" not in text
+    assert "load_time" not in text
+
+
+NUMBER = st.none() | st.floats(allow_nan=True, allow_infinity=True)
+RESULT = st.builds(
+    CheckResult,
+    name=st.sampled_from("abcdef"), passed=st.booleans(), observed=NUMBER, threshold=NUMBER, ci_low=NUMBER,
+    ci_high=NUMBER, n=st.integers(0, 9), severity=st.sampled_from(["gate", "advisory"]), detail=st.text(max_size=9),
+)  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None)
+@given(results=st.lists(RESULT, max_size=5, unique_by=lambda result: result.name))
+def test_it_agrees_with_the_gate(results):
+    verdict = Verdict(results)
+    result = validate_verdict(verdict.to_json()["checks"], [one.name for one in results])
+    assert result["success"] == verdict.passed
+    failed = next(one for one in result["results"] if "failed" in one["result"]["details"])
+    assert failed["result"]["details"]["failed"] == verdict.failed
+    json.dumps(result, allow_nan=False)
