@@ -156,7 +156,8 @@ class Case:
         """What everybody knows about the data at large."""
         low, high = self.release.low, self.release.high
         truth = self.truth
-        return World(truth.raters, truth.source_users, self.single, truth.half_level, low, high)
+        items = len(truth.raters) + truth.unlisted_items
+        return World(truth.raters, truth.source_users, self.single, truth.half_level, low, high, items)
 
     @cached_property
     def cell_of_rating(self) -> np.ndarray:

@@ -40,7 +40,8 @@ class World:
 
     `raters` per item and `users` are the *source's* (a homogenized release would hide how rare an item is);
     `single` says that each record is one person's; `half_level` is half the distance between two ratings
-    people can give, `low` and `high` the ends of the scale.
+    people can give, `low` and `high` the ends of the scale; `items` counts the source's items where the release
+    withholds some.
     """
 
     raters: np.ndarray
@@ -49,6 +50,7 @@ class World:
     half_level: float
     low: float
     high: float
+    items: int = 0
 
     @property
     def star(self) -> float:
@@ -64,5 +66,8 @@ class World:
         return np.log(np.maximum(share, FLOOR) / FLOOR)
 
     def most_items(self) -> float:
-        """Section 4.3's limit on heavy raters; none on groups, whose unions are all heavy."""
-        return HEAVY_SHARE * len(self.raters) if self.single else np.inf
+        """Section 4.3's limit on heavy raters; none on groups, whose unions are all heavy.
+
+        A third of all items: of the few popular ones a suppressing release keeps, nearly everybody has as many.
+        """
+        return HEAVY_SHARE * max(self.items, len(self.raters)) if self.single else np.inf

@@ -158,6 +158,18 @@ def test_single_people_are_judged_by_their_risk_instead_of_k(bad, name):
     assert (offline["k-anonymity"].observed, offline["k-anonymity"].threshold) == (1, K)
 
 
+def test_items_left_out_do_not_make_everybody_a_heavy_rater(tmp_path):
+    """Most people have over a third of the few popular items that are left; they are found all the same."""
+    many = made.synthetic(items=400, density=0.2)
+    release = suppressed(many)
+    case = opened(release, tmp_path / "x", made.Made(many, np.zeros(0), np.zeros((0, 0)), K))
+    assert (np.diff(release.ratings.indptr) > release.ratings.shape[1] / 3).mean() > 0.5
+    assert case.world.most_items() == pytest.approx(400 / 3)
+    exact = registered()["exact-rating"].run(case, 1.0)
+    assert (exact.passed, exact.control) == (False, True)
+    assert exact.observed > 0.9
+
+
 def test_single_people_in_pure_noise_pass(ratings, tmp_path):
     """The way is open for whoever hides single people well enough: records that tell nothing about anybody."""
     values = np.random.default_rng(8).integers(1, 6, ratings.shape).astype(np.float32)
