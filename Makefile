@@ -37,8 +37,8 @@ format: setup  ## let ruff put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup  ## kernels side by side with their peers
-	@exec $(BIN)/python benchmarks/kernels.py
+bench: setup  ## kernels and attacks side by side with their peers
+	@$(BIN)/python benchmarks/kernels.py; kernels=$$?; $(BIN)/python benchmarks/attacks.py && exit $$kernels
 
 # setuptools builds the project itself; locking it too means that nothing unhashed is ever installed.
 lock: $(UV)  ## pin every dependency with hashes, for development and for the image
