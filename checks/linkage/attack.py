@@ -4,7 +4,7 @@
 
 - user-level risk = chance of naming the target (group hit ÷ people in it); its upper bound must not exceed 1/k;
 - nobody's rank, counted in people at the worst of a tie, may be below k where groups are published;
-- positive control: the same attack must break the raw data;
+- positive control: the same attack must break the raw data (or, where these resist it, find planted items);
 - negative control: it must not "find" people whose record was taken away;
 - baseline: what it seems to find of people the release was made without (checks/linkage/absent.py), subtracted in
   the residual risk. It does not gate: the risk itself must keep below 1/k.
@@ -18,6 +18,7 @@ import numpy as np
 from checks.case import Case
 from checks.linkage.absent import absent_risk
 from checks.linkage.knowledge import Knowledge, Model, known
+from checks.linkage.planted import FOUND, knowing_it, planted
 from checks.linkage.ranking import Ranks, rank
 from checks.linkage.rules import Rule, World
 from checks.registry import check
@@ -90,10 +91,17 @@ def attack(
 
 
 def trial(
-    case: Case, rule_of: RuleOf, model: Model, *, most: int | None = None, entropic: bool = False
+    case: Case,
+    rule_of: RuleOf,
+    model: Model,
+    *,
+    most: int | None = None,
+    targets: np.ndarray | None = None,
+    entropic: bool = False,
 ) -> Trial:
-    """Attack the people of a case."""
-    targets = case.targets("knowledge", heavy=model.choice == "forum")
+    """Attack the people of a case: these, or those the case chooses."""
+    if targets is None:
+        targets = case.targets("knowledge", heavy=model.choice == "forum")
     targets = targets if most is None else targets[:: max(1, -(-len(targets) // most))]
     knows = known(case.truth, targets, model)
     ranks = rank(
@@ -119,19 +127,16 @@ def _judge(
     worst = max(trials, key=lambda t: t.risk.interval[1])
     low, high = worst.risk.interval
     below = 0 if case.single else max(t.below(case.release.k) for t in trials)
-    broken = trial(case.raw, rule_of, control, most=CONTROL_TARGETS)
-    strangers, expected = _strangers(case.raw, rule_of, control)
-    alive = broken.risk.rate >= BROKEN and not beyond_chance(strangers, len(broken.ranks), expected)
+    alive, said = _control(case.raw, rule_of, control)
+    within = "" if case.single else f"{below:,} targets are within the first {case.release.k - 1} people. "
     groups = "; ".join(f"{t.model.name}: {_tops(t.ranks.group_rank)[1]:.1%}" for t in trials)
     return Finding(
         high <= allowed + 1e-9 and below == 0,
         worst.risk.rate,
         sum(len(t.ranks) for t in trials),
         f"best chance of naming a target {worst.risk.rate:.4f} (at most {high:.4f}) knowing {worst.model.name}, "
-        f"allowed 1/k = {allowed:.4f}; {below:,} targets are within the first {case.release.k - 1} people. "
-        f"The right {'record' if case.single else 'group'} comes first for: {groups}. Control, {control.name}: "
-        f"finds {broken.risk.rate:.1%} in the raw data, {strangers:,} of {len(broken.ranks):,} whose record was "
-        f"taken away (by chance {expected * len(broken.ranks):.1f}).",
+        f"allowed 1/k = {allowed:.4f}. {within}"
+        f"The right {'record' if case.single else 'group'} comes first for: {groups}. Control, {control.name}: {said}.",
         ci_low=low,
         ci_high=high,
         control=alive,
@@ -139,6 +144,25 @@ def _judge(
         threshold=allowed,
         outcomes=tuple(t.outcome() for t in trials),
     )
+
+
+def _control(raw: Case, rule_of: RuleOf, model: Model) -> tuple[bool, str]:
+    """Does the attack break the raw data, or, where those resist it, find people by an item of their own? And does it
+    leave people alone whose record was taken away?"""
+    broken = trial(raw, rule_of, model, most=CONTROL_TARGETS)
+    strangers, expected = _strangers(raw, rule_of, model)
+    quiet = not beyond_chance(strangers, len(broken.ranks), expected)
+    said = (
+        f"finds {broken.risk.rate:.1%} in the raw data, {strangers:,} of {len(broken.ranks):,} whose record was "
+        f"taken away (by chance {expected * len(broken.ranks):.1f})"
+    )
+    if broken.risk.rate >= BROKEN:
+        return quiet, said
+    found = trial(
+        planted(raw, broken.knowledge.targets), rule_of, knowing_it(model), targets=broken.knowledge.targets
+    )
+    said += f"; as these data resist it, one planted item of their own: finds {found.risk.rate:.1%}"
+    return quiet and found.risk.rate >= FOUND, said
 
 
 def _baseline(case: Case, rule_of: RuleOf, model: Model) -> float:

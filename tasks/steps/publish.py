@@ -106,7 +106,7 @@ def _comparable(manifest: dict[str, Any]) -> dict[str, Any]:
 
 def _keep_private(source: Path, target: Path) -> None:
     """The owner's mapping must be safe before anything is public."""
-    for name in ("membership.parquet", "utility", "verdict.json"):
+    for name in ("membership.parquet", "utility", "verdict.json", "validation.json"):
         remove(target / name)
         temporary = target / f".{name}"
         remove(temporary)
@@ -116,7 +116,7 @@ def _keep_private(source: Path, target: Path) -> None:
             shutil.copy2(source / name, temporary)
         temporary.replace(target / name)
     restrict(target / "utility")
-    for name in ("membership.parquet", "verdict.json"):
+    for name in ("membership.parquet", "verdict.json", "validation.json"):
         (target / name).chmod(0o600)
     sync_directory(target)
 

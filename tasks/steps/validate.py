@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from checks.expectations import validate_verdict
 from checks.gate import judge
 from checks.report import write_readme, write_report
 from tasks import candidate, methods
@@ -46,11 +47,11 @@ def run(job: Job) -> dict[str, Any]:
         name: digest(made.public / name) for name in ("checks.json", "report.html", "README.md")
     }
     write_json(made.public / "manifest.json", manifest)
-    write_json(made.private / "verdict.json", verdict.to_json())
-    if not (
-        job.run.published / "manifest.json"
-    ).exists():  # else the verdict there is the published release's
-        write_json(job.run.private / "verdict.json", verdict.to_json())
+    kept = {"verdict.json": verdict.to_json(), "validation.json": validate_verdict(manifest["checks"])}
+    for name, content in kept.items():
+        write_json(made.private / name, content)
+        if not (job.run.published / "manifest.json").exists():  # else those there are the published release's
+            write_json(job.run.private / name, content)
     if not verdict.passed:
         failed = [check for check in verdict.checks if not check.passed and check.severity == "gate"]
         raise Refused(

@@ -1,0 +1,36 @@
+"""The second positive control: raw data in which every target has one item that nobody else has.
+
+Where the raw data themselves resist an attack (everybody rated nearly everything, or rare items are gone), a low figure
+on the release could come from the data or from a broken attack. One item of one's own is enough for any attack that
+works: whoever does not find it finds nothing.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from checks.case import Case
+from checks.linkage.knowledge import Model
+from checks.raw import RawRelease
+
+FOUND = 0.9  # share of the targets that must be found by an item of their own
+
+
+def planted(raw: Case, targets: np.ndarray) -> Case:
+    """The raw data with an item more for each of these people, rated as high as can be."""
+    truth = raw.truth
+    own = np.arange(len(targets))
+    values = np.full(len(targets), raw.release.high, dtype=np.float32)
+    items = sp.csr_array((values, (targets, own)), shape=(truth.users, len(targets)))
+    ratings = sp.csr_array(sp.hstack([truth.ratings, items], format="csr"))
+    ratings.sort_indices()
+    raters = np.concatenate([truth.raters, np.ones(len(targets), dtype=truth.raters.dtype)])
+    more = replace(truth, ratings=ratings, raters=raters, days=None)
+    release = RawRelease(more, low=raw.release.low, high=raw.release.high, k=raw.release.k)
+    return Case(release, more, raw.private, raw.snapshot, raw.engine)
+
+
+def knowing_it(control: Model) -> Model:
+    """As much as the control knows, the planted item included: nothing is rarer."""
+    return Model(max(1, control.size), "rare", control.error)
