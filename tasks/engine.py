@@ -74,6 +74,8 @@ class Engine:
                 future.release()
         finally:
             self._client.cancel([f for f in futures if not f.done()])
+            for future in futures:  # else the client keeps a failed one's exception, and all its frames hold
+                future.release()
 
 
 @contextlib.contextmanager
