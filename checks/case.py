@@ -126,6 +126,15 @@ class Case:
         (workers on other machines see those), gone with the case."""
         return tempfile.TemporaryDirectory(prefix=".attack-", dir=self.private)
 
+    def close(self) -> None:
+        """Remove the working files of this case and of those made from it."""
+        for name in ("raw", "shadow"):
+            other = self.__dict__.get(name)
+            if other is not None and other is not self:
+                other.close()
+        if "scratch" in self.__dict__:
+            self.scratch.cleanup()
+
     @cached_property
     def raw(self) -> "Case":
         """The same people's raw data, as if published with the names removed."""

@@ -1,5 +1,6 @@
 """`murmur attack`: one attack, on raw data (how exposed am I today?) or on a release."""
 
+import contextlib
 import datetime
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ def expose(name: str, case: Case) -> dict[str, Any]:
     """Run one attack: what it achieved with each kind of knowledge (the contract's JSON of `attack`)."""
     check = registered()[name]
     target = "raw" if isinstance(case.release, RawRelease) else "release"
-    with single_threaded():
+    with single_threaded(), contextlib.closing(case):
         finding = check.run(case, check.threshold)
     if not finding.outcomes:
         raise Refused(f"the attack came to nothing: {finding.detail}", where=name)

@@ -41,7 +41,8 @@ def judge(
             truth = Truth.read(release, Path(private_dir), source, snapshot)
     except Refused as problem:
         return _nothing_to_judge(problem, thresholds)
-    return judge_case(Case(release, truth, Path(private_dir), snapshot, engine), thresholds)
+    with contextlib.closing(Case(release, truth, Path(private_dir), snapshot, engine)) as case:
+        return judge_case(case, thresholds)
 
 
 def audit(

@@ -61,7 +61,7 @@ class RawRelease(Release):
             yield Profiles(
                 start,
                 indptr - indptr[0],
-                ratings.indices[cells].astype(np.int32),
+                ratings.indices[cells].astype(np.int32, copy=False),
                 ratings.data[cells],
                 self.n_items,
                 self.low,
