@@ -115,7 +115,7 @@ def run(case: Case, threshold: float) -> Finding:
 
 def _not_tried(case: Case, left_out: int) -> Finding:
     """Small data spare nobody; but where people could be left out, a shadow without absent people is no shadow."""
-    if can_spare(case, 2 * FEWEST_ABSENT):
+    if can_spare(case):
         raise Refused(
             f"the shadow release was made without {left_out} people, too few to tell members from absent people",
             remedy="run the release anew; its evaluate step makes the shadow",

@@ -36,9 +36,12 @@ MOST_USERS = 50_000  # beyond this a sample of users tells the same (the contrac
 ABSENT_SHARE = 0.05  # of the people: about half of what is held out, the other half is for utility
 MOST_ABSENT = 500
 MOST_ABSENT_RATINGS = 0.075  # of all ratings; reached only where a few people gave most of them
-FEWEST_USERS = 40  # with fewer, nobody can be spared
+FEWEST_USERS = 500  # with fewer, half of what is held out is too little to tell utility by: nobody is spared
 MOST_RANKED = 5_000  # users compared with every released profile
 USERS_PER_BLOCK = 256
+EVERYBODY = (
+    "study"  # purpose of a run that only measures utility: nobody is absent, a paper's plain 90/10 split
+)
 
 
 class Params(Settings):
@@ -137,9 +140,10 @@ def _people(job: Job, rated: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]
         present, absent = order[:MOST_USERS], order[MOST_USERS : MOST_USERS + MOST_ABSENT]
         return np.sort(present), np.sort(absent), HELD_OUT_SHARE
     most = min(int(ABSENT_SHARE * users), MOST_ABSENT)
-    if (
+    too_few = (
         users < FEWEST_USERS or users - most < 2 * privacy.k * privacy.l
-    ):  # the rest must still form its groups
+    )  # the rest must form its groups
+    if too_few or job.run.purpose == EVERYBODY:
         return np.arange(users), np.empty(0, np.int64), HELD_OUT_SHARE
     total = int(rated.sum())
     chosen = job.rng("absent").choice(users, most, replace=False)

@@ -18,6 +18,7 @@ from tasks import pipeline
 from tasks.config import ReleaseConfig, parse
 from tasks.engine import Engine, engine
 from tasks.keys import OwnerKey
+from tasks.steps.evaluate import EVERYBODY
 from tasks.store import Store, read_json
 from tasks.studies import figures_p0
 from tasks.studies.cells import cell
@@ -52,7 +53,8 @@ def reproduce(data: Path, *, plots: Path | None = None, progress: Progress | Non
         for method, k, observed in settings:
             run = _open(_config(kind, data, method, k, observed), store, workers, progress, given)
             given = {"ingest": pipeline.execute("ingest", run)}
-            results[method, k, observed] = _measure(Path(pipeline.execute("evaluate", run)["path"]))
+            evaluated = pipeline.execute("evaluate", replace(run, purpose=EVERYBODY))
+            results[method, k, observed] = _measure(Path(evaluated["path"]))
         run = _open(_config(kind, data, "padded", 50, False), store, workers, progress, given)
         figures = figures_p0.measure(run, results["padded", 50, False]["ranks"])
     if plots:

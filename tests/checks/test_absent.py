@@ -124,12 +124,13 @@ def test_the_raw_datas_shadow_lacks_the_records_of_the_absent(case):
     assert shadow.single
 
 
-def test_who_can_spare_people(case):
-    opened = case()
-    assert can_spare(opened, 15)
-    assert not can_spare(opened, 16)
-    opened.release.l = 30  # 2·5·30 people must stay
-    assert not can_spare(opened, 15)
+def test_who_can_spare_people(tmp_path):
+    groups = {"values": np.full((100, 4), 3, np.float32), "group_of": np.arange(500) // 5}
+    rated = made.csr(np.arange(500), np.arange(500) % 4, np.full(500, 3), (500, 4))
+    opened = made.case(made.Made(rated, k=5, l=2, **groups), tmp_path / "x")
+    assert can_spare(opened)
+    opened.release.l = 48  # 2·5·48 people must stay, and 475 would
+    assert not can_spare(opened)
 
 
 def rewrite(place, name, change):

@@ -153,9 +153,9 @@ def test_small_data_are_not_refused_for_want_of_absent_people(tmp_path):
 
 
 def test_large_data_without_absent_people_are_refused(tmp_path):
-    large = names_removed(made.synthetic(450, 30, 0.3))
+    large = names_removed(made.synthetic(520, 30, 0.3))
     opened = made.case(large, tmp_path / "large")
-    made.write_shadow(large, opened.private / "utility" / "shadow-release", np.arange(450))
+    made.write_shadow(large, opened.private / "utility" / "shadow-release", np.arange(520))
     result = judged(opened)
     assert not result.passed
     assert "made without 0 people" in result.detail

@@ -42,20 +42,20 @@ def evaluated(tmp_path, taste_matrix):
     return run
 
 
-def job(k=5, l=2):  # noqa: E741
-    config = SimpleNamespace(privacy=SimpleNamespace(k=k, l=l))
-    return SimpleNamespace(config=config, rng=lambda name: np.random.default_rng(len(name)))
+def job(k=5, l=2, purpose="release"):  # noqa: E741
+    config, run = SimpleNamespace(privacy=SimpleNamespace(k=k, l=l)), SimpleNamespace(purpose=purpose)
+    return SimpleNamespace(config=config, run=run, rng=lambda name: np.random.default_rng(len(name)))
 
 
 def test_a_tenth_of_the_ratings_is_held_out_of_which_whole_people(evaluated, taste_matrix):
-    matrix = taste_matrix(users=200, items=40)
+    matrix = taste_matrix(users=500, items=40)
     out, reference = evaluated(matrix)
-    assert reference["counts"]["absent"] == 10
-    assert reference["counts"]["users"] == 190
+    assert reference["counts"]["absent"] == 25
+    assert reference["counts"]["users"] == 475
     membership = pq.read_table(out / "shadow-release" / "membership.parquet").to_pandas()
     absent = membership[membership["group"] == -1]
-    assert len(membership) == 200
-    assert len(absent) == 10
+    assert len(membership) == 500
+    assert len(absent) == 25
     rows = absent["user"].str.slice(7).astype(int).to_numpy()
     gone = int(np.diff(matrix.indptr)[rows].sum())
     apart = pq.read_table(out / "heldout.parquet").num_rows
@@ -64,13 +64,13 @@ def test_a_tenth_of_the_ratings_is_held_out_of_which_whole_people(evaluated, tas
 
 
 def test_the_shadow_release_can_be_read_and_holds_nobody_absent(evaluated, taste_matrix):
-    matrix = taste_matrix(users=200, items=40)
+    matrix = taste_matrix(users=500, items=40)
     out, _ = evaluated(matrix)
     release = Release(out / "shadow-release")
     membership = pq.read_table(out / "shadow-release" / "membership.parquet").to_pandas()
     listed = membership[membership["group"] >= 0]
     assert set(release.pseudonyms.to_pylist()) == set(listed["pseudonym"])
-    assert release.manifest["counts"]["users"] == 190
+    assert release.manifest["counts"]["users"] == 475
     assert (release.listed >= 5).all()
     held_out = pq.read_table(out / "shadow-release" / "held_out.parquet").to_pandas()
     assert len(held_out) == pq.read_table(out / "heldout.parquet").num_rows
@@ -82,18 +82,18 @@ def test_the_shadow_release_can_be_read_and_holds_nobody_absent(evaluated, taste
 
 
 def test_ids_are_in_the_private_membership_only(evaluated, taste_matrix):
-    out, _ = evaluated(taste_matrix(users=80, items=30))
+    out, _ = evaluated(taste_matrix(users=500, items=20))
     holding = [file.name for file in out.rglob("*") if file.is_file() and b"person" in file.read_bytes()]
     assert holding == ["membership.parquet"]
     names = pq.read_table(out / "shadow-release" / "members.parquet").column("user").to_pylist()
     assert not set(names) & set(
-        KEY.pseudonyms("t", SNAPSHOT.isoformat(), [f"person {n:04}" for n in range(80)])
+        KEY.pseudonyms("t", SNAPSHOT.isoformat(), [f"person {n:04}" for n in range(500)])
     )
     assert not (out / "shadow").exists()
 
 
 def test_the_same_bytes_again(evaluated, taste_matrix):
-    matrix = taste_matrix(users=80, items=30)
+    matrix = taste_matrix(users=500, items=20)
     one, other = (evaluated(matrix, store)[0] for store in ("store", "another"))
     assert files_below(one) == files_below(other)
 
@@ -106,9 +106,14 @@ def test_small_data_spare_nobody_and_say_so(evaluated, taste_matrix):
 
 
 def test_nobody_is_spared_where_groups_would_not_suffice():
-    rated = np.full(100, 10)
-    assert len(evaluate._people(job(k=5, l=2), rated)[1]) == 5
-    assert len(evaluate._people(job(k=25, l=2), rated)[1]) == 0
+    rated = np.full(600, 10)
+    assert len(evaluate._people(job(k=5, l=2), rated)[1]) == 30
+    assert len(evaluate._people(job(k=150, l=2), rated)[1]) == 0
+
+
+def test_a_study_of_utility_leaves_nobody_out():
+    present, absent, share = evaluate._people(job(purpose=evaluate.EVERYBODY), np.full(600, 10))
+    assert (len(present), len(absent), share) == (600, 0, 0.1)
 
 
 def test_beyond_the_sample_people_are_absent_anyway(monkeypatch):
@@ -119,11 +124,11 @@ def test_beyond_the_sample_people_are_absent_anyway(monkeypatch):
     assert not set(present) & set(absent)
 
 
-@given(st.lists(st.integers(1, 400), min_size=40, max_size=300))
-def test_whoever_is_absent_a_tenth_is_held_out(counts):
-    rated = np.array(counts)
+@given(st.integers(500, 900), st.integers(0, 10**6))
+def test_whoever_is_absent_a_tenth_is_held_out(users, seed):
+    rated = np.random.default_rng(seed).pareto(0.7, users).astype(int) + 1  # a few gave most ratings
     present, absent, share = evaluate._people(job(), rated)
-    assert sorted([*present, *absent]) == list(range(len(rated)))
-    assert len(absent) <= len(rated) // 20
+    assert sorted([*present, *absent]) == list(range(users))
+    assert 0 < len(absent) <= users // 20
     assert rated[absent].sum() <= 0.075 * rated.sum()
     assert rated[absent].sum() + share * rated[present].sum() == pytest.approx(0.1 * rated.sum())
