@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from checks.linkage.postings import Postings
-from checks.linkage.rules import World
+from checks.linkage.rules import HEAVY_ITEMS, World
 from checks.raw import RawRelease
 from checks.release import Release
 from checks.seeds import seeded
@@ -166,7 +166,8 @@ class Case:
         low, high = self.release.low, self.release.high
         truth = self.truth
         items = len(truth.raters) + truth.unlisted_items
-        return World(truth.raters, truth.source_users, self.single, truth.half_level, low, high, items)
+        heavy = float((np.diff(truth.ratings.indptr) > HEAVY_ITEMS * items).mean()) if truth.users else 0.0
+        return World(truth.raters, truth.source_users, self.single, truth.half_level, low, high, items, heavy)
 
     @cached_property
     def cell_of_rating(self) -> np.ndarray:

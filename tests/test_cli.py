@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tasks.cli import main
+from tasks.config.gate import check_names
 from tasks.profiles import SCHEMA
 from tasks.store import digest, read_json, write_json
 
@@ -368,10 +369,93 @@ def test_bad_usage_ends_with_2_and_a_remedy(releases, capsys, arguments, says):
     assert answer["status"] == "error"
 
 
-def test_an_unknown_command_ends_with_2():
-    with pytest.raises(SystemExit) as end:
-        main(["fly"])
-    assert end.value.code == 2
+@pytest.mark.parametrize(
+    "arguments", [["fly"], ["attack", "fly"], ["run"], ["verify", "x", "--colour", "red"]]
+)
+def test_wrong_arguments_end_with_2_and_an_answer(capsys, arguments):
+    code, answer, err = murmur(capsys, *arguments)
+    assert code == 2
+    assert answer["status"] == "error"
+    assert "--help" in answer["error"]["remedy"]
+    assert "Traceback" not in err
+
+
+ATTACKS = check_names(("attacks",))
+FIELDS = {
+    "attack", "target", "knowledge", "n", "successes", "risk", "ci_low", "ci_high", "baseline", "residual", "top",
+    "group_top",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_every_attack_answers_on_raw_data_and_on_a_release(releases, ratings, capsys, name):
+    _, store = releases("simple")
+    source = ["--source", str(ratings), "--format", "csv"]
+    aimed = {
+        "raw": ["--scale", "1,5"],
+        "release": ["--release", str(published(store)), "--private", str(private(store))],
+    }
+    for target, where in aimed.items():
+        code, answer, err = murmur(capsys, "attack", name, *source, *where)
+        assert (code, answer["attack"], answer["target"]) == (0, name, target), err
+        assert answer["results"] or "not tried: in data of 200 people" in answer["detail"]
+        for found in answer["results"]:
+            assert set(found) >= FIELDS
+            assert found["risk"] is None or 0 <= found["ci_low"] <= found["risk"] <= found["ci_high"] <= 1
+            assert found["successes"] <= found["n"]
+        assert not re.search(r"person-\d", json.dumps(answer) + err)
+    assert not list(private(store).glob(".attack*"))
+
+
+def test_raw_data_give_people_away_and_the_release_does_not(releases, ratings, capsys):
+    _, store = releases("simple")
+    source = ["--source", str(ratings), "--format", "csv"]
+    _, raw, _ = murmur(capsys, "attack", "scoreboard-rh", *source, "--scale", "1,5")
+    place = ["--release", str(published(store)), "--private", str(private(store))]
+    _, released, _ = murmur(capsys, "attack", "scoreboard-rh", *source, *place)
+    by_name = {found["knowledge"]: found for found in raw["results"]}
+    assert by_name["16 random, exact"]["top"]["1"] > 0.9
+    assert by_name["8 random, exact, days"]["top"]["1"] >= by_name["8 random, exact"]["top"]["1"]
+    for found in released["results"]:
+        assert found["ci_high"] <= 1 / 4 + 1e-6
+        assert found["top"]["1"] == 0
+        assert "days" not in found["knowledge"]
+
+
+def test_advice_names_items_and_nobody(ratings, capsys, tmp_path):
+    (tmp_path / "who").write_text("person-007\n")
+    code, answer, err = murmur(
+        capsys, "attack", "advise", "--source", str(ratings), "--format", "csv", "--scale", "1,5",
+        "--mentions", "film 50,film 58", "--user-file", str(tmp_path / "who"), "--most", "3",
+    )  # fmt: skip
+    assert code == 0
+    assert len(answer["advice"]) == 3
+    assert all(step["item"].startswith("film ") for step in answer["advice"])
+    assert not re.search(r"person-\d", json.dumps(answer) + err)
+    code, answer, err = murmur(
+        capsys, "attack", "advise", "--source", str(ratings), "--format", "csv", "--scale", "1,5",
+        "--mentions", "film 999",
+    )  # fmt: skip
+    assert code == 2
+    assert "film 999" in answer["error"]["what"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["scoring", "--format", "csv", "--source", "x.csv"], "--scale"),
+        (["scoring", "--format", "movielens-1m", "--source", "x", "--release", "r"], "--private"),
+        (
+            ["advise", "--format", "movielens-1m", "--source", "x", "--release", ".", "--private", "."],
+            "--release",
+        ),
+        (["scoring"], "--source"),
+    ],
+)
+def test_attack_says_what_is_missing(capsys, arguments, words):
+    code, answer, _ = murmur(capsys, "attack", *arguments)
+    assert code == 2
+    assert words in answer["error"]["where"]
 
 
 def test_bad_input_ends_with_2_and_the_line(tmp_path, capsys):

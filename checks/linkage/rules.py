@@ -10,7 +10,8 @@ from typing import Literal
 import numpy as np
 
 FLOOR = 0.05  # Frankowski et al., equation 1: sub-score of a mention the candidate has not rated
-HEAVY_SHARE = 1 / 3  # section 4.3: candidates who rated more of all items than this are left out
+HEAVY_ITEMS = 1 / 3  # section 4.3: candidates who rated more of all items than this are left out
+COMMON = 0.25  # share of people beyond which rating that much is nothing unusual (the paper left out 0.01 %)
 
 Kind = Literal["presence", "within", "decay"]
 
@@ -51,6 +52,7 @@ class World:
     low: float
     high: float
     items: int = 0
+    heavy_people: float = 0.0  # share of them who rated more than HEAVY_ITEMS of all items
 
     @property
     def star(self) -> float:
@@ -68,6 +70,9 @@ class World:
     def most_items(self) -> float:
         """Section 4.3's limit on heavy raters; none on groups, whose unions are all heavy.
 
-        A third of all items: of the few popular ones a suppressing release keeps, nearly everybody has as many.
+        A third of all items: of the few popular ones a suppressing release keeps, nearly everybody has as many. None
+        either where people commonly rate that much: an attacker would not leave most of them out.
         """
-        return HEAVY_SHARE * max(self.items, len(self.raters)) if self.single else np.inf
+        if not self.single or self.heavy_people > COMMON:
+            return np.inf
+        return HEAVY_ITEMS * max(self.items, len(self.raters))

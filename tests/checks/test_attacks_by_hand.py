@@ -16,6 +16,7 @@ Six people, nine items (a third of them is 3: who rated more is a heavy rater, h
 """
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import made_releases as made
@@ -28,6 +29,7 @@ from hypothesis import strategies as st
 from checks import gate
 from checks.attacks import exact_rating, fuzzy_rating, scoreboard_rh, scoring, set_intersection, tf_idf
 from checks.linkage import attack
+from checks.linkage.kernel import FIELDS
 from checks.linkage.knowledge import Knowledge
 from checks.linkage.postings import COARSE_LEVELS, Postings
 from checks.linkage.ranking import rank
@@ -287,17 +289,55 @@ def test_a_record_can_be_left_out(grouped):
 # The controls
 
 
-def test_people_who_are_all_alike_kill_the_control(tmp_path):
-    """Where not even the raw data can be broken, a low figure means nothing."""
+LINKAGE = ("exact-rating", "scoreboard-rh", "scoring", "set-intersection", "tf-idf", "fuzzy-rating")
+
+
+@pytest.fixture
+def alike(tmp_path):
+    """Forty people who all gave the same ratings: no attack can tell them apart, not even in the raw data."""
     ratings = made.csr(*np.indices((40, 20)).reshape(2, -1), np.tile([5, 4, 3, 2], 200), (40, 20))
     release = made.Made(ratings, np.arange(40) // 5, np.full((8, 20), 3.5, np.float32), k=5)
-    case = made.case(release, tmp_path / "x")
-    for name in ("exact-rating", "scoreboard-rh", "scoring", "set-intersection", "tf-idf", "fuzzy-rating"):
-        check = registered()[name]
-        assert check.run(case, check.threshold).passed  # by its own figure it would
-        result = gate._run(check, case, check.threshold)
-        assert not result.passed
-        assert result.detail.startswith("VOID: the positive control did not succeed")
+    return made.case(release, tmp_path / "x")
+
+
+@pytest.mark.parametrize("name", LINKAGE)
+def test_raw_data_that_resist_are_controlled_by_an_item_of_ones_own(alike, name):
+    result = gate._run(registered()[name], alike, 1.0)
+    assert result.passed
+    assert "finds 2.5% in the raw data" in result.detail  # one of forty, by chance
+    assert "planted item of their own: finds 100.0%" in result.detail
+
+
+@pytest.mark.parametrize("name", LINKAGE)
+def test_an_attack_that_finds_nobody_is_void(alike, monkeypatch, name):
+    """What it knows is somebody else's: neither the raw data nor planted items are found."""
+    whole = attack.known
+
+    def confused(truth, targets, model):
+        return replace(whole(truth, np.roll(targets, 1), model), targets=targets)
+
+    monkeypatch.setattr(attack, "known", confused)
+    check = registered()[name]
+    assert check.run(alike, check.threshold).passed  # by its own figure it would
+    result = gate._run(check, alike, check.threshold)
+    assert not result.passed
+    assert result.detail.startswith("VOID: the positive control did not succeed")
+
+
+def test_an_attack_that_finds_people_who_are_not_there_is_void(case, monkeypatch):
+    """It calls whatever it is asked about the best: strangers, too."""
+    whole = attack.rank
+
+    def boasting(*arguments, **options):
+        ranks = whole(*arguments, **options)
+        ranks.table[:, FIELDS.index("top")] = 1
+        return ranks
+
+    monkeypatch.setattr(attack, "rank", boasting)
+    result = gate._run(registered()["scoreboard-rh"], case("padded"), 1.0)
+    assert not result.passed
+    assert result.detail.startswith("VOID: the positive control did not succeed")
+    assert "finds 100.0% in the raw data" in result.detail
 
 
 def test_an_attack_that_lost_a_target_has_failed(grouped, monkeypatch):

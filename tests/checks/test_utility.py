@@ -59,6 +59,24 @@ def test_as_bad_as_random_groups_is_refused(case):
     assert (found.passed, found.observed) == (False, pytest.approx(0.95, abs=1e-3))
 
 
+def test_a_loss_is_refused_where_it_is_shown(case):
+    """The same loss of about 1: of few ratings it may be chance, of many it is not."""
+    opened = case()
+    passed = {}
+    for n in (400, 40_000):
+        draw = np.random.default_rng(5)
+        noise = {name: draw.normal(0, 1, n) for name in ("original", "target", "random_group")}
+        truth = np.full(n, 3.0)
+        columns = {"truth": truth, "similar": truth, "item_mean": truth}
+        columns |= {"original": truth + 0.9 * noise["original"]}
+        columns |= {name: truth + noise[name] for name in ("target", "random_group")}
+        write(opened.private / "utility", **columns)
+        found = result(opened)
+        assert found.ci_low < found.observed < found.ci_high
+        passed[n] = found.passed
+    assert passed == {400: True, 40_000: False}
+
+
 def test_no_scale_to_judge_on(case):
     opened = case()
     write(opened.private / "utility", original=[4] * 4, random_group=[4] * 4, target=[5] * 4)
