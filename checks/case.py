@@ -124,7 +124,10 @@ class Case:
     def scratch(self) -> tempfile.TemporaryDirectory:
         """The judge's working files: readable by the owner only, beside the private files where there are any
         (workers on other machines see those), gone with the case."""
-        return tempfile.TemporaryDirectory(prefix=".attack-", dir=self.private)
+        try:
+            return tempfile.TemporaryDirectory(prefix=".attack-", dir=self.private)
+        except OSError:  # an audit may be allowed to read the private files and not to write
+            return tempfile.TemporaryDirectory(prefix="murmur-attack-")
 
     def close(self) -> None:
         """Remove the working files of this case and of those made from it."""
