@@ -137,7 +137,7 @@ def _settle(check: Check, finding: Finding, threshold: float) -> CheckResult:
     if finding.planned is not None and finding.planned != finding.n:
         passed = False
         detail = f"VOID: {finding.planned:,} trials were planned and {finding.n:,} were run. {detail}"
-    if threshold > check.threshold:
+    if check.loosened(threshold):
         detail = (
             f"LOOSENED by the owner: the threshold is {threshold:g} instead of {check.threshold:g}. {detail}"
         )

@@ -21,7 +21,7 @@ Run = Callable[["Case", float], Finding]
 @dataclass(frozen=True)
 class Check:
     """A registered check. `controlled`: it must bring a positive control; `offline`: it can do without
-    secrets."""
+    secrets; `larger_is_safer`: its threshold is the least it demands, not the most it allows."""
 
     name: str
     threshold: float
@@ -29,6 +29,11 @@ class Check:
     controlled: bool
     offline: bool
     run: Run
+    larger_is_safer: bool = False
+
+    def loosened(self, threshold: float) -> bool:
+        """Whether this threshold lets more pass than the check's own."""
+        return threshold < self.threshold if self.larger_is_safer else threshold > self.threshold
 
 
 _REGISTER: dict[str, Check] = {}
@@ -41,6 +46,7 @@ def check(
     severity: Severity = "gate",
     controlled: bool = False,
     offline: bool = False,
+    larger_is_safer: bool = False,
 ) -> Callable[[Run], Run]:
     """Register the decorated `run(case, threshold) -> Finding` under the name of its file."""
 
@@ -50,7 +56,7 @@ def check(
             raise ValueError(
                 f"the check '{name}' lies in a file called '{file}'; [gate] finds checks by their file"
             )
-        _REGISTER[name] = Check(name, threshold, severity, controlled, offline, run)
+        _REGISTER[name] = Check(name, threshold, severity, controlled, offline, run, larger_is_safer)
         return run
 
     return register

@@ -33,6 +33,8 @@ def with_(**tables):
         (with_(gate={"no-such-check": 0.1}), "gate", "no-such-check"),
         (with_(gate={"recovery": float("inf")}), "gate", "finite"),
         (with_(gate={"contributors": 1.0}), "gate", "switched off"),
+        (with_(gate={"k-anonymity": 0.5}), "gate", "whole number of at least 1"),
+        (with_(gate={"diversity": 2.5}), "gate", "whole number of at least 1"),
         (with_(padding={"regularization": float("inf")}), "padding.regularization", "finite"),
         (with_(privacy={"protect": ["gender"]}), "privacy.protect", "not available"),
         (with_(series={"mode": "sticky"}), "series.mode", "independent"),
@@ -47,6 +49,10 @@ def test_a_refusal_names_the_key_and_the_remedy(data, key, remedy):
     assert key in refusal.value.what
     assert remedy in refusal.value.what
     assert refusal.value.exit_code == 2
+
+
+def test_more_people_and_groups_can_be_demanded():
+    assert parse(with_(gate={"k-anonymity": 10, "diversity": 3})).gate == {"k-anonymity": 10, "diversity": 3}
 
 
 def test_settings_are_frozen():

@@ -11,7 +11,7 @@ import pytest
 import tasks.padders
 from checks.registry import registered as registered_checks
 from tasks import formats, methods
-from tasks.config.gate import check_names
+from tasks.config.gate import AT_LEAST, check_names
 from tasks.config.padding import Padding
 from tasks.config.source import FormatName
 from tasks.ratings import Ratings, write_ids, write_matrix
@@ -50,6 +50,10 @@ def test_every_format_of_the_configuration_exists():
         module = import_module(f"tasks.formats.{name.replace('-', '_')}")
         assert callable(module.pieces)
         assert callable(module.read)
+
+
+def test_the_configuration_knows_which_thresholds_are_a_least_number():
+    assert {check.name for check in registered_checks().values() if check.larger_is_safer} == set(AT_LEAST)
 
 
 def test_every_padder_of_the_configuration_exists():

@@ -20,7 +20,7 @@ BLOCK_ITEMS = 512
 MAX_SETS = 2_000_000
 
 
-@check("diversity", threshold=1, offline=True)
+@check("diversity", threshold=1, offline=True, larger_is_safer=True)
 def run(case: Case, threshold: float) -> Finding:
     """Fewest groups around an item or a rated b-set; at least the manifest's l (and the threshold, if
     higher)."""

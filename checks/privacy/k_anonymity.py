@@ -25,7 +25,7 @@ from checks.result import Finding
 SINGLE_METHODS = ("perturbation", "suppression", "obfuscation")  # the contract's; any other promises groups
 
 
-@check("k-anonymity", threshold=2, offline=True)
+@check("k-anonymity", threshold=2, offline=True, larger_is_safer=True)
 def run(case: Case, threshold: float) -> Finding:
     """Smallest set of people with one published profile; at least the manifest's k (and the threshold, if
     higher)."""

@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 CHECK_PACKAGES = ("privacy", "attacks", "utility")
+# Thresholds that say how many people or groups there must be at least; all others are the largest share allowed.
+AT_LEAST = ("diversity", "k-anonymity")
 
 
 def check_names(packages: tuple[str, ...] = CHECK_PACKAGES) -> list[str]:
@@ -24,7 +26,13 @@ def validate_thresholds(gate: dict[str, float]) -> dict[str, float]:
     for name, threshold in gate.items():
         if name not in known:
             raise ValueError(f"there is no check '{name}'; the checks are: {', '.join(known)}")
-        if not 0 <= threshold < 1:
+        if name in AT_LEAST:
+            if threshold < 1 or threshold != int(threshold):
+                raise ValueError(
+                    f"threshold of '{name}' is {threshold}; use a whole number of at least 1: so many are demanded "
+                    "(where the release promises more, that counts)"
+                )
+        elif not 0 <= threshold < 1:
             raise ValueError(
                 f"threshold of '{name}' is {threshold}; use a share from 0 to below 1 (no check can be switched off)"
             )

@@ -85,6 +85,25 @@ def test_a_group_below_k_is_also_found_by_the_attacks(violated):
         assert not result(opened, name).passed
 
 
+@pytest.mark.parametrize(
+    ("name", "demanded", "passed", "loosened"),
+    [
+        ("k-anonymity", 1, True, True),
+        ("k-anonymity", 5, True, False),
+        ("k-anonymity", 10, False, False),
+        ("diversity", 0, True, True),
+        ("diversity", 3, True, False),
+        ("diversity", 1000, False, False),
+        ("pseudonyms", 1, True, True),
+    ],
+)
+def test_more_can_be_demanded_and_less_is_told(case, name, demanded, passed, loosened):
+    """Groups are of 5 to 9 people, and there are fewer than a thousand of them."""
+    answer = gate._run(registered()[name], case(), demanded)
+    assert answer.passed is passed
+    assert answer.detail.startswith("LOOSENED") is loosened
+
+
 def test_an_item_in_too_few_groups(violated):
     def drop(published, private):
         def without(rows):
