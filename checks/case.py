@@ -1,12 +1,15 @@
 """What every check is given: the release, the truth, and the sums both sides agree on."""
 
 import datetime
+import hashlib
 import tempfile
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import scipy.sparse as sp
 
 from checks.linkage.postings import Postings
@@ -75,14 +78,25 @@ class Case:
         return np.asarray(self.belongs.sum(axis=1)).ravel().astype(np.int64)
 
     def targets(self, *names: object, heavy: bool = False) -> np.ndarray:
-        """People to attack, all or of the heaviest raters: everybody, or a seeded sample that is the same for all
-        who use these names."""
+        """People to attack, all or of the heaviest raters: everybody, or a sample that follows from the release and is
+        the same for all who use these names."""
         rated = np.diff(self.truth.ratings.indptr)
         known = np.flatnonzero((self.truth.row_of_user >= 0) & (rated > 0))
         if heavy:
             known = known[rated[known] >= self.heavy_from]
         most = sample_size(HALF_WIDTH)
-        return known if len(known) <= most else np.sort(seeded(*names).choice(known, most, replace=False))
+        if len(known) <= most:
+            return known
+        # By name, not by place: the order of the membership is the owner's.
+        key = hashlib.blake2b(
+            "/".join(map(str, (self.truth.salt, *names))).encode(), digest_size=8
+        ).hexdigest()
+        pseudonyms = self.truth.membership.pseudonyms.take(pa.array(known)).to_numpy(zero_copy_only=False)
+        return np.sort(known[np.argsort(pd.util.hash_array(pseudonyms, hash_key=key), kind="stable")[:most]])
+
+    def draw(self, *names: object) -> np.random.Generator:
+        """The judge's random stream for these names, for this release."""
+        return seeded(self.truth.salt, *names)
 
     @cached_property
     def heavy_from(self) -> int:
@@ -169,7 +183,10 @@ class Case:
         low, high = self.release.low, self.release.high
         truth = self.truth
         items = len(truth.raters) + truth.unlisted_items
-        heavy = float((np.diff(truth.ratings.indptr) > HEAVY_ITEMS * items).mean()) if truth.users else 0.0
+        own = np.concatenate([np.diff(block.indptr) for block in self.release.blocks()] or [np.zeros(0, int)])
+        heavy = max(
+            _share_above(lengths, HEAVY_ITEMS * items) for lengths in (np.diff(truth.ratings.indptr), own)
+        )
         return World(truth.raters, truth.source_users, self.single, truth.half_level, low, high, items, heavy)
 
     @cached_property
@@ -201,6 +218,10 @@ class Case:
             )
             values[first:last] = block.table()[rows, counts.indices[first:last]]
         return values
+
+
+def _share_above(lengths: np.ndarray, limit: float) -> float:
+    return float((lengths > limit).mean()) if len(lengths) else 0.0
 
 
 def sorted_rows(matrix: sp.csr_array) -> sp.csr_array:

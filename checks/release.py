@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from tasks.errors import Refused
-from tasks.store import read_json
+from tasks.store import digest, read_json
 
 DATA_FILES = ("groups.parquet", "members.parquet", "items.parquet")
 ENCODINGS: dict[str, np.dtype] = {
@@ -141,6 +141,12 @@ class Release:
     def levels(self) -> int:
         """Number of codes the scale has at this step (0 for float32)."""
         return 0 if self.dtype == np.float32 else math.floor((self.high - self.low) / self.step + 1e-6) + 1
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of what is published about people: the judge's draws follow from it, so nobody can know before publishing
+        whom an audit will attack, and every audit attacks the same."""
+        return "".join(digest(self.directory / name) for name in ("groups.parquet", "members.parquet"))
 
     @cached_property
     def row_of_member(self) -> np.ndarray:
@@ -279,10 +285,10 @@ def _manifest_problem(manifest: Any) -> str:
         return f"without {', '.join(missing)}"
     privacy, scale, step = manifest["privacy"], manifest["rating_scale"], manifest["rating_step"]
     if not isinstance(privacy, dict) or any(
-        type(privacy.get(name)) is not int or privacy[name] < 1
-        for name in ("k", "l", "b", "min_contributors")
+        type(privacy.get(name)) is not int or privacy[name] < least
+        for name, least in {"k": 2, "l": 1, "b": 1, "min_contributors": 1}.items()
     ):
-        return "privacy needs k, l, b and min_contributors as whole numbers of at least 1"
+        return "privacy needs k (at least 2), l, b and min_contributors (at least 1) as whole numbers"
     if not (
         isinstance(scale, list) and len(scale) == 2 and all(_finite(v) for v in scale) and scale[0] < scale[1]
     ):

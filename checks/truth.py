@@ -24,6 +24,9 @@ from tasks.errors import Refused
 if TYPE_CHECKING:
     from tasks.formats import RatingBlock
 
+COMMON_LEVEL = 0.005  # share of all ratings from which a value counts as a level of the scale
+MOST_LEVELS = 21  # with more, the scale is continuous
+
 _COLUMNS = {"user": pa.string(), "pseudonym": pa.string(), "group": pa.int32()}
 
 
@@ -66,7 +69,8 @@ class Truth:
     `row_of_user` is the row of groups.parquet where the release lists the user (−1: nowhere);
     `raters` counts each item's raters in the whole source, people who are not in the release included;
     `seen` tells who of the membership is in the source at all; `days` is when each rating was given, in days
-    since 1970, where the source says so; `items` are the columns' names.
+    since 1970, where the source says so; `items` are the columns' names; `salt` is the
+    release's fingerprint, from which the judge draws whom to attack and with what.
     """
 
     membership: Membership
@@ -78,6 +82,7 @@ class Truth:
     unlisted_items: int
     days: np.ndarray | None = None
     items: pa.StringArray | None = None
+    salt: str = ""
 
     @property
     def users(self) -> int:
@@ -99,12 +104,16 @@ class Truth:
     def half_level(self) -> float:
         """Half the distance between two ratings people can give: nearer than this is 'the same rating'.
 
-        On continuous scales, a fortieth of the scale's width.
+        Of the levels that people commonly give: a stray 3.33 must not blind every comparison. On continuous
+        scales, a fortieth of the scale's width.
         """
-        values = np.unique(self.ratings.data)
+        values, counts = np.unique(self.ratings.data, return_counts=True)
         if len(values) < 2:
             return 0.5
-        return float(np.diff(values).min() / 2 if len(values) <= 21 else (values[-1] - values[0]) / 40)
+        usual = counts >= COMMON_LEVEL * counts.sum()
+        if not 2 <= usual.sum() <= MOST_LEVELS or counts[usual].sum() < counts.sum() / 2:
+            return float(values[-1] - values[0]) / 40
+        return float(np.diff(values[usual]).min()) / 2
 
     @classmethod
     def read(cls, release: Release, private: Path, source: Source, snapshot: datetime.date) -> "Truth":
@@ -140,9 +149,8 @@ class Truth:
         matrix = sp.csr_array((table.ratings, table.items, indptr), shape=shape)
         days = None if table.times is None else _days(table.times)
         strangers = table.unlisted_users, table.unlisted_items
-        return cls(
-            membership, matrix, _rows(release, membership), raters, seen, *strangers, days, release.items
-        )
+        rows, names = _rows(release, membership), (release.items, release.fingerprint)
+        return cls(membership, matrix, rows, raters, seen, *strangers, days, *names)
 
 
 @dataclass(frozen=True)
@@ -159,6 +167,10 @@ class _Nothing:
     @property
     def row_of_member(self) -> np.ndarray:
         return np.arange(len(self.pseudonyms), dtype=np.int32)
+
+    @property
+    def fingerprint(self) -> str:
+        return ""
 
 
 def _ids(blocks: Iterable["RatingBlock"]) -> tuple[pa.StringArray, pa.StringArray]:

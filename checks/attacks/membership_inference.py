@@ -31,7 +31,6 @@ from checks.linkage.knowledge import Model, known
 from checks.linkage.presence import SIGNS, presence
 from checks.registry import check
 from checks.result import Finding, Outcome
-from checks.seeds import seeded
 from checks.shadow import absent_people, can_spare
 from checks.stats import Risk, difference
 from tasks.errors import Refused
@@ -115,7 +114,9 @@ def run(case: Case, threshold: float) -> Finding:
 
 def _not_tried(case: Case, left_out: int) -> Finding:
     """Small data spare nobody; but where people could be left out, a shadow without absent people is no shadow."""
-    if can_spare(case):
+    if can_spare(case) or (
+        case.single and case is not case.raw
+    ):  # single records must show that they hide people
         raise Refused(
             f"the shadow release was made without {left_out} people, too few to tell members from absent people",
             remedy="run the release anew; its evaluate step makes the shadow",
@@ -135,7 +136,7 @@ def guess(shadow: Case, model: Model) -> Guess:
     members, absent = (
         _signs(shadow, people, model) for people in (shadow.targets("membership"), absent_people(shadow))
     )
-    draw = seeded("membership halves")
+    draw = shadow.draw("membership halves")
     halves = list(
         zip(
             *(np.array_split(side[draw.permutation(len(side))], 2) for side in (members, absent)), strict=True

@@ -18,7 +18,6 @@ from checks.linkage.knowledge import Knowledge, Model, known
 from checks.linkage.nearest import Nearest, nearest_records, without_twin
 from checks.registry import check
 from checks.result import Finding, Outcome
-from checks.seeds import seeded
 from checks.stats import Risk, beyond_chance, sample_size
 
 EVERYTHING = Model(0, "all")
@@ -106,7 +105,7 @@ def _some_records(case: Case) -> np.ndarray:
     return (
         np.arange(count)
         if count <= most
-        else np.sort(seeded("nearest-record").choice(count, most, replace=False))
+        else np.sort(case.draw("nearest-record").choice(count, most, replace=False))
     )
 
 
@@ -136,7 +135,7 @@ def _control(raw: Case) -> tuple[bool, str]:
     own, others = raw.record_of(knows.targets), raw.postings.records - 1
     gone = _nearest(raw, knows, PAPER, leave_out=own)
     found = _nearest(raw, knows, PAPER).ranks.identification[without_twin(raw, knows.targets)]
-    somebody = seeded("strangers").integers(0, max(1, others), len(knows))
+    somebody = raw.draw("strangers").integers(0, max(1, others), len(knows))
     somebody += somebody >= own
     strangers = int((gone.ranks.best_at == somebody).sum())
     broken = float(found.mean()) if len(found) else 0.0

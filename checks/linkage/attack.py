@@ -23,7 +23,6 @@ from checks.linkage.ranking import Ranks, rank
 from checks.linkage.rules import Rule, World
 from checks.registry import check
 from checks.result import Finding, Outcome
-from checks.seeds import seeded
 from checks.stats import Risk, beyond_chance
 from tasks.errors import Refused
 
@@ -182,7 +181,7 @@ def _strangers(raw: Case, rule_of: RuleOf, model: Model) -> tuple[int, float]:
     targets = targets[:: max(1, -(-len(targets) // CONTROL_TARGETS))]
     knows = known(raw.truth, targets, model)
     own = raw.record_of(targets)
-    somebody = seeded("strangers").integers(0, max(1, raw.postings.records - 1), len(targets))
+    somebody = raw.draw("strangers").integers(0, max(1, raw.postings.records - 1), len(targets))
     somebody += somebody >= own  # anybody but the target
     ranks = rank(raw.postings, rule_of(raw.world), knows, somebody, leave_out=own, engine=raw.engine)
     return int((ranks.identification == 1).sum()), 1 / max(1, raw.postings.records - 1)

@@ -71,7 +71,7 @@ def known(truth: Truth, targets: np.ndarray, model: Model) -> Knowledge:
         from checks.linkage.mentions import mentions
 
         return mentions(truth, targets, model)
-    draw = seeded("knowledge", model.name)
+    draw = seeded(truth.salt, "knowledge", model.name)
     owner, places = _ratings_of(truth, targets)
     if model.choice != "all":
         order = _order(truth, places, model.choice, draw)

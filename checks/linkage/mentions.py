@@ -32,7 +32,7 @@ def mentions(
 
     A target named several times is drawn several times; `draw` is the gate's own unless given.
     """
-    draw = seeded("mentions") if draw is None else draw
+    draw = seeded(truth.salt, "mentions") if draw is None else draw
     numbers = mention_counts(len(targets), draw)
     share = draw.beta(RATED_SHARE * CONCENTRATION, (1 - RATED_SHARE) * CONCENTRATION, len(targets))
     popularity = np.maximum(truth.raters, 1e-9).astype(np.float64)

@@ -2,17 +2,23 @@
 
 import dataclasses
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import made_releases as made
+import numpy as np
 import pytest
 
 from checks import gate, registry
 from checks.gate import judge_case, verify
+from checks.linkage import knowledge
+from checks.linkage.knowledge import Model
 from checks.registry import Check, registered
+from checks.release import Release
 from checks.result import CheckResult, Finding, Verdict
 from tasks.config.gate import check_names
 from tasks.errors import Refused, UsageError
+from tasks.store import read_json, write_json
 
 FIELDS = {"name", "passed", "observed", "threshold", "ci_low", "ci_high", "n", "severity", "detail"}
 
@@ -171,3 +177,37 @@ def test_the_threat_model_names_every_check_with_its_default():
     assert {name: float(default) for name, default in told.items()} == {
         name: check.threshold for name, check in registered().items()
     }
+
+
+def test_whom_the_judge_attacks_follows_from_what_is_published(case, monkeypatch):
+    """Nobody can know beforehand whom to protect; an audit attacks the same people; names decide, not places."""
+    monkeypatch.setattr("checks.case.sample_size", lambda half_width: 50)
+
+    def attacked(opened, salt=None):
+        truth = opened.truth if salt is None else replace(opened.truth, salt=salt)
+        other = replace(opened, given_truth=truth)
+        names = truth.membership.pseudonyms.to_pylist()
+        return {names[row] for row in other.targets("knowledge")}
+
+    opened = case("padded")
+    assert opened.truth.salt == opened.release.fingerprint
+    assert len(attacked(opened)) == 50
+    assert attacked(opened) == attacked(opened)
+    assert attacked(opened) != attacked(opened, "other")
+    known = [Model(4), Model(0, "forum")]
+    for model in known:
+        one, other = (
+            knowledge.known(replace(opened.truth, salt=salt), np.arange(30), model).items.tolist()
+            for salt in "ab"
+        )
+        assert one != other
+
+
+def test_a_k_below_two_is_no_promise(violated):
+    def forge(published, private):
+        manifest = read_json(published / "manifest.json")
+        write_json(published / "manifest.json", manifest | {"privacy": manifest["privacy"] | {"k": 1}})
+
+    published, _, _ = violated(forge)
+    with pytest.raises(Refused, match="at least 2"):
+        Release(published)

@@ -58,7 +58,7 @@ def test_any_release_comes_back(tmp_path_factory, data, wide):
     values = np.where(hidden, np.nan, 1 + codes * step).astype(np.float32)
     ratings = made.csr(np.arange(groups), np.zeros(groups, int), np.ones(groups), (groups, items))
     published, _ = made.write(
-        made.Made(ratings, np.arange(groups), values, k=1, step=step), tmp_path_factory.mktemp("any")
+        made.Made(ratings, np.arange(groups), values, k=2, step=step), tmp_path_factory.mktemp("any")
     )
     release = Release(published)
     assert release.dtype.itemsize == (2 if wide else 1)
@@ -68,7 +68,7 @@ def test_any_release_comes_back(tmp_path_factory, data, wide):
 def test_float32_values_and_rows_of_both_kinds(tmp_path):
     ratings = made.csr(np.arange(2), np.arange(2), np.ones(2), (2, 3))
     published, _ = made.write(
-        made.Made(ratings, np.arange(2), np.ones((2, 3), np.float32), k=1), tmp_path / "r"
+        made.Made(ratings, np.arange(2), np.ones((2, 3), np.float32), k=2), tmp_path / "r"
     )
     manifest = read_json(published / "manifest.json")
     write_json(published / "manifest.json", manifest | {"rating_encoding": "float32", "rating_step": None})

@@ -19,7 +19,7 @@ from tasks.errors import Refused
 def release(tmp_path_factory):
     """Three people (a, b, c in two groups) and two items (x, y)."""
     ratings = made.csr(np.array([0, 1, 2]), np.array([0, 1, 1]), np.array([1.0, 2, 3]), (3, 2))
-    small = made.Made(ratings, np.array([0, 0, 1]), np.full((2, 2), 3.0, np.float32), k=1)
+    small = made.Made(ratings, np.array([0, 0, 1]), np.full((2, 2), 3.0, np.float32), k=2)
     small = small.but(user_ids=["a", "b", "c"], item_ids=["x", "y"])
     published, private = made.write(small, tmp_path_factory.mktemp("truth"))
     return Release(published), Membership.read(private)
@@ -129,3 +129,11 @@ def test_a_wrong_membership_is_refused(tmp_path, columns):
     pq.write_table(pa.table(columns), tmp_path / "membership.parquet")
     with pytest.raises(Refused, match="membership"):
         Membership.read(tmp_path)
+
+
+def test_a_stray_rating_does_not_blind_the_comparison(release):
+    opened, membership = release
+    truth = Truth.build(opened, membership, [block([("a", "x", 1, 0)])])
+    values = np.concatenate([np.tile([1, 2, 3, 4, 5], 100), [3.0002]]).astype(np.float32)
+    matrix = made.csr(np.zeros(501, int), np.arange(501), values, (1, 501))
+    assert Truth(membership, matrix, truth.row_of_user, truth.raters, truth.seen, 0, 0).half_level == 0.5
