@@ -11,23 +11,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from checks import manifest
 from checks.case import Case
 from checks.registry import check
 from checks.release import DATA_FILES, Release
 from checks.result import Finding
 from tasks.store import digest, read_json
 
-PUBLISHED_FILES = (*DATA_FILES, "checks.json", "report.html", "README.md")
 # Checks every release was judged by, whichever version made it.
 NEVER_MISSING = ("diversity", "integrity", "k-anonymity", "recovery")
+ELEMENT_NAMES = ("element", "item")  # of a list's values, by the Parquet writers there are
 
-Problem = tuple[int, str]
+Problem = manifest.Problem
 
 
 @check("integrity", threshold=0, offline=True)
 def run(case: Case, threshold: float) -> Finding:
     """Number of contradictions inside the release, and between it and the private side; none is allowed."""
-    looks = (_files, _people, _profiles, _counts, _verdict)
+    looks = (_manifest, _files, _people, _profiles, _counts, _verdict)
     problems = [problem for look in looks for problem in look(case.release)]
     if not case.offline:
         problems += _private(case)
@@ -39,6 +40,11 @@ def run(case: Case, threshold: float) -> Finding:
         + (" (published files alone)." if case.offline else ", with the membership and the source too.")
     )
     return Finding(total <= threshold, total, listed, detail)
+
+
+def _manifest(release: Release) -> Iterator[Problem]:
+    """The contract's keys and kinds of values: whatever stands there freely could name somebody."""
+    yield from manifest.problems(release.manifest)
 
 
 def _files(release: Release) -> Iterator[Problem]:
@@ -57,8 +63,15 @@ def _files(release: Release) -> Iterator[Problem]:
         name for name in sorted(set(listed) & present) if digest(release.directory / name) != listed[name]
     ]
     yield len(tampered), f"files that differ from their digest ({', '.join(tampered)})"
-    noted = [name for name in DATA_FILES if pq.read_schema(release.directory / name).metadata]
+    noted = [name for name in DATA_FILES if _notes(pq.read_schema(release.directory / name))]
     yield len(noted), f"files with notes beside their columns ({', '.join(noted)})"
+
+
+def _notes(schema: pa.Schema) -> bool:
+    """Whether a file says anything beside its columns: on the whole, on a column, or on the values of a list."""
+    lists = [field.type.value_field for field in schema if pa.types.is_list(field.type)]
+    noted = any(about.metadata for about in (schema, *schema, *lists))
+    return noted or any(values.name not in ELEMENT_NAMES for values in lists)
 
 
 def _people(release: Release) -> Iterator[Problem]:
@@ -78,15 +91,20 @@ def _people(release: Release) -> Iterator[Problem]:
 
 
 def _profiles(release: Release) -> Iterator[Problem]:
-    """Codes on the scale; float32 values finite (noise may leave the scale)."""
-    off_scale = empty = 0
+    """Codes on the scale; float32 values finite, and no farther off the scale than its width (noise may leave it)."""
+    off_scale = endless = empty = 0
+    width = release.high - release.low
     for block in release.blocks():
         empty += int((np.diff(block.indptr) == 0).sum())
         if release.levels:
             off_scale += int((block.codes >= release.levels).sum())
         else:
-            off_scale += int((~np.isfinite(block.codes)).sum())
-    yield off_scale, "ratings off the scale"
+            finite = np.isfinite(block.codes)
+            endless += int((~finite).sum())
+            far = (block.codes < release.low - width) | (block.codes > release.high + width)
+            off_scale += int((finite & far).sum())
+    yield endless, "ratings that are not numbers (NaN or infinite)"
+    yield off_scale, "ratings off the scale" + ("" if release.levels else " by more than its width")
     yield empty, "groups without items"
 
 
@@ -107,10 +125,10 @@ def _counts(release: Release) -> Iterator[Problem]:
 def _verdict(release: Release) -> Iterator[Problem]:
     """A published release carries its verdict; in a candidate there is none yet."""
     if "created_at" in release.manifest:
-        answered = {c["name"] for c in release.manifest.get("checks", [])}
+        answered = {c.get("name") for c in release.manifest.get("checks", [])}
         missing = [name for name in NEVER_MISSING if name not in answered]
         yield len(missing), f"checks without a verdict ({', '.join(missing)})"
-        unlisted = [name for name in PUBLISHED_FILES if name not in release.manifest["files"]]
+        unlisted = [name for name in manifest.FILES if name not in release.manifest["files"]]
         yield len(unlisted), f"files a release must have ({', '.join(unlisted)})"
     if "checks" not in release.manifest:
         return
@@ -118,7 +136,9 @@ def _verdict(release: Release) -> Iterator[Problem]:
     checks = release.manifest["checks"]
     differ = not path.is_file() or read_json(path) != checks
     yield int(differ), "verdicts that differ between manifest and checks.json"
-    failed = [c["name"] for c in checks if c["severity"] == "gate" and not c["passed"]]
+    failed = [
+        str(c.get("name")) for c in checks if c.get("severity") != "advisory" and c.get("passed") is not True
+    ]
     yield len(failed), f"checks that failed and should have stopped the release ({', '.join(failed)})"
 
 
@@ -155,6 +175,11 @@ def _private(case: Case) -> Iterator[Problem]:
         "items of the source neither released nor withheld",
     )
     yield int((truth.raters == 0).sum()), "items that nobody in the source rated"
+    why = str(withheld.get("why", ""))[: manifest.LONGEST_REASON]
+    yield (
+        manifest.ids_in(why, membership.users),
+        "source ids among the words of withheld.why (write it without them)",
+    )
 
 
 def _missing(wanted: pa.StringArray, among: pa.StringArray) -> int:
@@ -162,7 +187,5 @@ def _missing(wanted: pa.StringArray, among: pa.StringArray) -> int:
 
 
 def _count(value: object) -> int:
-    """`withheld` counts people and items; a list of them counts as its length."""
-    if isinstance(value, list | dict):
-        return len(value)
-    return value if isinstance(value, int) else 0
+    """A number of people or items; a list of them would name them, and counts for nothing."""
+    return value if type(value) is int else 0

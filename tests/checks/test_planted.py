@@ -1,6 +1,7 @@
 """Planted violations: everything a broken or dishonest release could contain is refused, offline where possible."""
 
 import made_releases as made
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -175,6 +176,72 @@ CONTRADICTIONS = {
         "notes beside their columns (items.parquet)",
         True,
     ),
+    "notes on a column": (
+        lambda p, _: _annotate(p / "members.parquet", pa.field("user", pa.string(), metadata=NOTE)),
+        "notes beside their columns (members.parquet)",
+        True,
+    ),
+    "notes on a list's values": (
+        lambda p, _: _annotate(
+            p / "groups.parquet",
+            pa.field("items", pa.list_(pa.field("element", pa.int32(), metadata=NOTE))),
+        ),
+        "notes beside their columns (groups.parquet)",
+        True,
+    ),
+    "a name for a list's values": (
+        lambda p, _: _annotate(
+            p / "groups.parquet", pa.field("items", pa.list_(pa.field("person 17", pa.int32())))
+        ),
+        "notes beside their columns (groups.parquet)",
+        True,
+    ),
+    "an extra file that is listed": (
+        lambda p, _: (p / "ids.txt").write_text("person 17"),
+        "not as in the contract (files)",
+        True,
+    ),
+    "a key of its own": (lambda p, _: _say(p, note={"person 17": 3}), "does not name: 1", True),
+    "a list of people withheld": (
+        lambda p, _: _say(p, withheld={"users": ["person 17"], "items": 0, "why": ""}),
+        "not as in the contract (withheld)",
+        True,
+    ),
+    "a long story": (
+        lambda p, _: _say(p, withheld={"users": 0, "items": 0, "why": "too few ratings " * 13}),
+        "not as in the contract (withheld)",
+        True,
+    ),
+    "more beside what is withheld": (
+        lambda p, _: _say(p, withheld={"users": 0, "items": 0, "why": "", "who": ["person 17"]}),
+        "not as in the contract (withheld)",
+        True,
+    ),
+    "a release called after a person": (
+        lambda p, _: _say(p, release="person 17"),
+        "not as in the contract (release)",
+        True,
+    ),
+    "a method nobody knows": (
+        lambda p, _: _say(p, method="person 17"),
+        "not as in the contract (method)",
+        True,
+    ),
+    "series of some other kind": (
+        lambda p, _: _say(p, series="person 17", code_version="person 17", created_at="x"),
+        "not as in the contract (series, code_version, created_at)",
+        True,
+    ),
+    "z-scores": (
+        lambda p, _: _say(p, unit="z-score"),
+        "no attack compares z-scores with ratings yet, so a release of z-scores cannot be judged",
+        True,
+    ),
+    "a verdict with more to say": (
+        lambda p, _: _judged(p, passed=True, note="person 17"),
+        "not as in the contract (checks)",
+        True,
+    ),
     "a failed check": (
         lambda p, _: _judged(p, passed=False),
         "should have stopped the release (k-anonymity)",
@@ -188,8 +255,23 @@ def _with_file(published, name):
     return manifest | {"files": manifest["files"] | {name: "0" * 64}}
 
 
-def _judged(published, *, passed):
-    checks = [{"name": "k-anonymity", "severity": "gate", "passed": passed}]
+NOTE = {"map": "person 17"}
+
+
+def _say(published, **changes):
+    write_json(published / "manifest.json", read_json(published / "manifest.json") | changes)
+
+
+def _annotate(path, field):
+    """The same column under another description; the writer keeps the names of list elements as they are."""
+    table = pq.read_table(path)
+    schema = table.schema.set(table.schema.get_field_index(field.name), field)
+    pq.write_table(table.cast(schema), path, use_compliant_nested_type=False)
+
+
+def _judged(published, *, passed, **more):
+    numbers = {"observed": 5, "threshold": 5, "ci_low": None, "ci_high": None, "n": 300, "detail": "measured"}
+    checks = [{"name": "k-anonymity", "severity": "gate", "passed": passed} | numbers | more]
     write_json(published / "checks.json", checks)
     write_json(published / "manifest.json", read_json(published / "manifest.json") | {"checks": checks})
 
@@ -200,7 +282,9 @@ def test_contradictions(violated, what):
     published, _, _ = violated(change, seal=seal)
     verdict = verify(published)
     assert verdict.failed == ["integrity"]
-    assert words in next(c for c in verdict.checks if c.name == "integrity").detail
+    detail = next(c for c in verdict.checks if c.name == "integrity").detail
+    assert words in detail
+    assert "person" not in detail
 
 
 def test_a_verdict_that_passed_is_no_contradiction(violated):
@@ -236,6 +320,66 @@ def test_contradictions_with_the_private_side(violated, what):
     opened = made.reopen(release, published, private)
     assert not result(opened, "integrity").passed
     assert words in result(opened, "integrity").detail
+
+
+REASONS = {
+    "person 17 asked for it": 1,
+    "asked by PERSON 17, person 4 and person 4": 2,
+    "(person 17)": 1,
+    "person 1700 and xperson 17": 0,
+    "fewer than five ratings": 0,
+    "": 0,
+}
+
+
+@pytest.mark.parametrize("why", REASONS)
+def test_a_reason_names_nobody(violated, why):
+    """Only who has the source can tell that a word is somebody's id."""
+    withheld = {"users": 0, "items": 0, "why": why}
+    published, private, release = violated(lambda p, _: _say(p, withheld=withheld))
+    assert verify(published).passed
+    answer = result(made.reopen(release, published, private), "integrity")
+    assert (answer.passed, answer.observed) == (not REASONS[why], REASONS[why])
+    assert "person" not in answer.detail
+
+
+def as_floats(published, *values):
+    """The release with the values themselves instead of codes, the first ones replaced."""
+    low, step = 1.0, 0.1
+
+    def change(rows):
+        for number, row in enumerate(rows):
+            plain = (low + np.frombuffer(row["ratings"], "u1") * step).astype("<f4")
+            if number == 0:
+                plain[: len(values)] = values
+            row["ratings"] = plain.tobytes()
+        return rows
+
+    rewrite(published / "groups.parquet", change)
+    _say(published, rating_encoding="float32", rating_step=None)
+
+
+FLOATS = {  # on the scale from 1 to 5: width 4
+    (5.5, 9.0, -3.0): (0, ""),
+    (9.1, -3.1, 5.0): (2, "ratings off the scale by more than its width: 2"),
+}
+
+
+@pytest.mark.parametrize("values", FLOATS)
+def test_values_far_off_the_scale(violated, values):
+    count, words = FLOATS[values]
+    published, _, _ = violated(lambda p, _: as_floats(p, *values))
+    answer = next(c for c in verify(published).checks if c.name == "integrity")
+    assert (answer.passed, answer.observed) == (not count, count)
+    assert words in answer.detail
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_are_no_numbers(violated, value):
+    published, _, _ = violated(lambda p, _: as_floats(p, value))
+    answer = next(c for c in verify(published).checks if c.name == "integrity")
+    assert not answer.passed
+    assert "not numbers" in answer.detail
 
 
 def test_people_left_out_must_be_declared(releases, tmp_path):
