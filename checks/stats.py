@@ -49,7 +49,7 @@ def sample_size(half_width: float, z: float = Z95) -> int:
 class Risk:
     """A success rate with its interval and, where there is one, the rate to be had without the release.
 
-    `ceiling` is the most that one trial can count: finding a group of five names one of its members with a
+    The baseline is not a number where none was measured; `ceiling` is the most that one trial can count: finding a group of five names one of its members with a
     chance of 1/5, so a trial counts 0 to 1/5 and the interval is that of the trials' share of the ceiling.
     """
 
@@ -90,6 +90,29 @@ def correlation(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
         return r, -1.0, 1.0
     centre, spread = math.atanh(max(-0.999999, min(0.999999, r))), Z95 / math.sqrt(len(x) - 3)
     return r, math.tanh(centre - spread), math.tanh(centre + spread)
+
+
+def correlations(owner: np.ndarray, x: np.ndarray, y: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pearson's r over each owner's pairs, 0 where one side does not vary, and the number of pairs."""
+    n = np.bincount(owner, minlength=size)
+
+    def total(values: np.ndarray) -> np.ndarray:
+        return np.bincount(owner, weights=values, minlength=size)
+
+    def centred(values: np.ndarray) -> np.ndarray:
+        wide = values.astype(np.float64)
+        return wide - (total(wide) / np.maximum(n, 1))[owner]
+
+    x, y = centred(x), centred(y)
+    spread = np.sqrt(total(x * x) * total(y * y))
+    varies = spread > 1e-9 * np.maximum(n, 1)  # what rounding leaves of values that are all alike
+    return np.where(varies, total(x * y) / np.where(varies, spread, 1.0), 0.0), n
+
+
+def fisher_low(r: np.ndarray, n: np.ndarray, z: float = Z95) -> np.ndarray:
+    """Lower end of Fisher's interval of each r, −1 where there are too few pairs for one."""
+    inside = np.arctanh(np.clip(r, -0.999999, 0.999999))
+    return np.where(n > 3, np.tanh(inside - z / np.sqrt(np.maximum(n - 3, 1))), -1.0)
 
 
 def clustered(successes: np.ndarray, trials: np.ndarray, baseline: float) -> Risk:

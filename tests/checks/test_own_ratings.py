@@ -1,0 +1,232 @@
+"""Own-ratings: one person whose record follows their ratings is found, on any scale; luck exposes nobody."""
+
+import math
+
+import made_releases as made
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
+from test_bad_releases import alike, names_removed, noisy, single, table
+
+from checks import gate
+from checks.attacks import own_ratings
+from checks.registry import registered
+from checks.stats import correlation, correlations, fisher_low
+
+NO = np.nan
+GIVEN = [1, 1, 2, 2, 4, 4, 5, 5]  # mean 3, squares 20
+
+
+def judged(case, threshold=0.0):
+    """As the gate has it, controls included."""
+    return gate._run(registered()["own-ratings"], case, threshold)
+
+
+@pytest.fixture
+def opened(tmp_path):
+    return lambda release: made.case(release, tmp_path / "release")
+
+
+def six_people():
+    """Two groups of three; everybody gave the same ratings to eight items which nobody else in the group has."""
+    ratings = np.full((6, 24), NO)
+    for person in range(6):
+        ratings[person, 8 * (person % 3) : 8 * (person % 3) + 8] = GIVEN
+    upside_down, flat, swapped = [6 - r for r in GIVEN], [3] * 8, [1, 1, 2, 2, 5, 5, 4, 4]
+    moved, mixed, halved = (
+        [1.1, 1.1, 2.1, 2.1, 4.1, 4.1, 4.9, 4.9],
+        [1, 2, 1, 2, 4, 4, 5, 5],
+        [2 + r / 2 for r in GIVEN],
+    )
+    values = np.array([upside_down + flat + swapped, moved + mixed + halved], dtype=np.float32)
+    rows, columns = np.nonzero(~np.isnan(ratings))
+    known = made.csr(rows, columns, ratings[rows, columns], ratings.shape)
+    return made.Made(known, np.repeat([0, 1], 3), values, k=3, l=1, c=3)
+
+
+def test_six_people_by_hand(opened):
+    # r: −1; none; (4+4+1+1 + 2+2+2+2)/20 = .9; deviations −1.95, −.95, 1.05, 1.85 twice each: 19.2/√(20·18.46);
+    # (4+2+2+1 + 1+1+4+4)/20 = .95; 1. Two views (every cell has one contributor) of six people: twelve tests.
+    case = opened(six_people())
+    rs = [0, 0.9, 0.95, 19.2 / math.sqrt(20 * 18.46), 0.999999, 0.999999]
+    spread = norm.isf(0.025 / 12) / math.sqrt(8 - 3)
+    few, whole = own_ratings._views(case)
+    expected = [math.tanh(math.atanh(r) - spread) for r in rs]
+    for view in (few, whole):
+        assert np.sort(view.bounds(view.values, 12)) == pytest.approx(expected, abs=1e-5)
+    found = judged(case)
+    assert (found.passed, found.observed, found.n) == (False, 0.5, 6)
+    assert found.detail.startswith("3 of 6 testable people are exposed")
+    assert "with people's own ratings in these cells 100.0% would be exposed" in found.detail
+    everybody, heavy = found.outcomes
+    assert (everybody.risk.successes, everybody.risk.n, heavy.risk.n) == (3, 6, 6)  # all gave as many
+    assert judged(case, 0.5).passed  # the owner may loosen it, and the verdict tells
+    assert judged(case, 0.5).detail.startswith("LOOSENED")
+
+
+def test_orders_by_hand(opened):
+    view = own_ratings._views(opened(six_people()))[0]
+    assert np.exp(view.log_orders) == pytest.approx([math.factorial(8) / 2**4] * 6)
+
+
+@pytest.mark.parametrize("name", ["padded", "simple"])
+def test_a_good_release_exposes_nobody(case, name):
+    found = judged(case(name))
+    assert found.passed, found.detail
+    assert (found.observed, found.ci_low) == (0, 0)
+    assert found.n > 250
+    assert found.outcomes[0].more["highest_bound"] < 0.9
+
+
+def led(release):
+    """The middle rater of every group is published, a tenth off; everybody else's values are even tenths."""
+    rated = np.diff(release.ratings.indptr)
+    values, leaders = np.round(np.floor(release.values * 5) / 5, 1), []
+    for group in range(release.n_groups):
+        members = np.flatnonzero(release.group_of == group)
+        leader = members[np.argsort(rated[members])[len(members) // 2]]
+        own = slice(release.ratings.indptr[leader], release.ratings.indptr[leader + 1])
+        true = release.ratings.data[own]
+        values[group, release.ratings.indices[own]] = np.where(true < 5, true + 0.1, true - 0.1)
+        leaders.append(leader)
+    return release.but(values=values, shadow=None), leaders
+
+
+def test_groups_that_publish_one_member_are_refused(releases, opened):
+    release, leaders = led(releases["simple"])
+    found = judged(opened(release))
+    assert not found.passed
+    assert "VOID" not in found.detail
+    assert 0.9 * len(leaders) <= found.observed * found.n <= len(leaders)
+
+
+def test_they_are_refused_where_every_cell_has_contributors_enough(opened):
+    """Nearly everybody rated everything: hardly a cell has fewer than three, and the leader shows in all of them."""
+    ratings = made.synthetic(100, 40, 1.6)
+    release, leaders = led(made.grouped(ratings, 5, shape="simple", rank=4))
+    found = judged(opened(release))
+    assert not found.passed
+    assert found.observed * found.n == pytest.approx(len(leaders), abs=1)
+    assert "contributors: nobody can be tested" in found.detail or "contributors: 0 of" in found.detail
+
+
+def test_one_person_among_many_is_enough(releases, opened):
+    release = releases["padded"]
+    values, own = release.values.copy(), release.ratings[[17]]
+    values[release.group_of[17], own.indices] = own.data
+    found = judged(opened(release.but(values=values, shadow=None)))
+    assert not found.passed
+    assert found.observed == pytest.approx(1 / found.n)
+
+
+def recoded(ratings, people, how):
+    """A record per person, full of values that tell nothing but for these people's."""
+    true = table(ratings)
+    values = np.random.default_rng(1).integers(1, 6, true.shape).astype(np.float32)
+    mine = np.zeros(true.shape, dtype=bool)
+    mine[people] = ~np.isnan(true[people])
+    values[mine] = how(true[mine])
+    return single(ratings, values, "obfuscation", step=0.1)
+
+
+RECODED = {"as they are": lambda r: r, "mirrored": lambda r: 6 - r, "squeezed": lambda r: 2 + 0.3 * r}
+
+
+@pytest.mark.parametrize("how", RECODED)
+def test_single_people_published_on_another_scale_are_refused(ratings, opened, how):
+    exposed = np.arange(0, 300, 7)  # 15 %
+    found = judged(opened(recoded(ratings, exposed, RECODED[how])))
+    assert not found.passed
+    assert 0.9 * len(exposed) <= found.observed * found.n <= len(exposed)
+
+
+def test_values_that_tell_nothing_pass(ratings, opened):
+    found = judged(opened(recoded(ratings, np.arange(0), RECODED["mirrored"])))
+    assert found.passed
+    assert found.n > 250
+
+
+def test_noise_hides_the_ratings_and_no_noise_does_not(ratings, tmp_path):
+    assert judged(made.case(noisy(ratings), tmp_path / "noisy")).observed == 0
+    assert judged(made.case(names_removed(ratings), tmp_path / "raw")).observed == 1
+
+
+def test_what_else_is_wrong_with_a_release(case, tmp_path):
+    """Single contributors follow; a fifth part in a mean does not (recovery finds it); like-minded groups do."""
+    assert judged(case("single contributors")).observed > 0.3
+    assert judged(case("observed kept")).observed == 0
+    assert not judged(made.case(alike(), tmp_path / "alike")).passed
+
+
+def test_raw_data_expose_everybody(case):
+    found = judged(case().raw)
+    everybody, heavy = found.outcomes
+    assert (found.observed, everybody.risk.rate, heavy.risk.rate) == (1, 1, 1)
+    assert 0 < heavy.risk.n < everybody.risk.n
+
+
+def small_records(values, given, people=200):
+    """People with a record each of the same few items, and the same ratings in any order."""
+    draw = np.random.default_rng(2)
+    ratings = np.array([draw.permutation(given) for _ in range(people)], dtype=np.float32)
+    known = made.csr(*np.indices(ratings.shape).reshape(2, -1), ratings.ravel(), ratings.shape)
+    return single(known, np.tile(np.float32(values), (people, 1)), "perturbation", step=0.1)
+
+
+def test_luck_exposes_nobody(opened):
+    """One low rating in nine: a ninth of the records with one low value have it in the right place."""
+    case = opened(small_records([4] * 8 + [3], [4] * 8 + [3]))
+    (view,) = own_ratings._views(case)
+    r, n = correlations(view.owner, view.ratings, view.values, view.users)
+    assert 10 < (fisher_low(r, n, 4) > 0.95).sum() < 40  # by luck
+    found = judged(case)
+    assert (found.passed, found.n, found.observed) == (True, 0, 0)
+    assert "nothing to test" in found.detail
+    assert [outcome.to_json()["n"] for outcome in found.outcomes] == [0, 0]
+
+
+def test_seven_cells_are_too_few_and_a_record_that_does_not_vary_tells_nothing(tmp_path):
+    seven = small_records([1, 2, 3, 4, 5, 3, 3], [1, 2, 3, 4, 5, 3, 3])
+    assert judged(made.case(seven, tmp_path / "seven")).n == 0
+    flat = small_records([3.0] * 12, [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 2, 3])
+    found = judged(made.case(flat, tmp_path / "flat"))
+    assert (found.passed, found.n, found.observed) == (True, 200, 0)
+
+
+def test_the_control_dies_with_the_attack(case, monkeypatch):
+    def blind(owner, x, y, size):
+        return np.zeros(size), np.bincount(owner, minlength=size)
+
+    monkeypatch.setattr(own_ratings, "correlations", blind)
+    found = judged(case())
+    assert not found.passed
+    assert found.detail.startswith("VOID")
+
+
+def test_steps_so_coarse_that_they_hide_ratings_do_not_void_the_check(releases, opened):
+    found = judged(opened(releases["padded"].but(step=4.0)))
+    assert found.passed
+    assert "(steps of 4 hide them), 100.0% if not rounded" in found.detail
+
+
+pairs = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(1, 5), st.integers(10, 50)), min_size=1, max_size=40
+)
+
+
+@given(pairs, st.sampled_from([-2.0, -0.1, 0.3, 5.0]), st.floats(-10, 10))
+def test_correlations_are_those_of_each_owner_on_any_scale(rows, unit, offset):
+    owner, x, y = (np.array(column) for column in zip(*rows, strict=True))
+    r, n = correlations(owner, x, y, 5)
+    turned, _ = correlations(owner, x, y * unit + offset, 5)
+    low = fisher_low(r, n)
+    for one in range(5):
+        mine = owner == one
+        alone = correlation(x[mine], y[mine])
+        assert n[one] == mine.sum()
+        assert r[one] == pytest.approx(alone[0], abs=1e-9)
+        assert turned[one] == pytest.approx(math.copysign(1, unit) * alone[0], abs=1e-6)
+        if n[one] > 3 and alone != (0, 0, 0):
+            assert low[one] == pytest.approx(alone[1], abs=1e-6)
