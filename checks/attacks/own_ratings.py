@@ -93,7 +93,8 @@ class _View:
     @cached_property
     def log_orders(self) -> np.ndarray:
         """Logarithm of the number of different orders of each person's ratings: n! / (n₁! n₂! …)."""
-        levels, level = np.unique(self.ratings, return_inverse=True)
+        levels = np.unique(self.ratings)
+        level = np.searchsorted(levels, self.ratings)
         keys, count = np.unique(self.owner.astype(np.int64) * len(levels) + level, return_counts=True)
         alike = np.bincount(keys // max(1, len(levels)), weights=gammaln(count + 1), minlength=self.users)
         return gammaln(np.bincount(self.owner, minlength=self.users) + 1) - alike

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 from test_bad_releases import alike, names_removed, noisy, single, table
 
-from checks import gate
 from checks.attacks import own_ratings
 from checks.registry import registered
 from checks.stats import correlation, correlations, fisher_low
@@ -20,8 +19,11 @@ GIVEN = [1, 1, 2, 2, 4, 4, 5, 5]  # mean 3, squares 20
 
 
 def judged(case, threshold=0.0):
-    """As the gate has it, controls included."""
-    return gate._run(registered()["own-ratings"], case, threshold)
+    """What the check finds; its control is alive unless a test kills it."""
+    found = registered()["own-ratings"].run(case, threshold)
+    assert found.control
+    assert found.planned == found.n
+    return found
 
 
 @pytest.fixture
@@ -62,8 +64,7 @@ def test_six_people_by_hand(opened):
     assert "with people's own ratings in these cells 100.0% would be exposed" in found.detail
     everybody, heavy = found.outcomes
     assert (everybody.risk.successes, everybody.risk.n, heavy.risk.n) == (3, 6, 6)  # all gave as many
-    assert judged(case, 0.5).passed  # the owner may loosen it, and the verdict tells
-    assert judged(case, 0.5).detail.startswith("LOOSENED")
+    assert judged(case, 0.5).passed  # the owner may loosen it
 
 
 def test_orders_by_hand(opened):
@@ -98,7 +99,6 @@ def test_groups_that_publish_one_member_are_refused(releases, opened):
     release, leaders = led(releases["simple"])
     found = judged(opened(release))
     assert not found.passed
-    assert "VOID" not in found.detail
     assert 0.9 * len(leaders) <= found.observed * found.n <= len(leaders)
 
 
@@ -109,7 +109,7 @@ def test_they_are_refused_where_every_cell_has_contributors_enough(opened):
     found = judged(opened(release))
     assert not found.passed
     assert found.observed * found.n == pytest.approx(len(leaders), abs=1)
-    assert "contributors: nobody can be tested" in found.detail or "contributors: 0 of" in found.detail
+    assert "cells with fewer than 3 contributors: nobody can be tested" in found.detail
 
 
 def test_one_person_among_many_is_enough(releases, opened):
@@ -187,6 +187,21 @@ def test_luck_exposes_nobody(opened):
     assert [outcome.to_json()["n"] for outcome in found.outcomes] == [0, 0]
 
 
+def test_the_bound_holds_for_all_people_together():
+    """Records that follow their people by r = .9, which is allowed: among 20,000 some look like more."""
+    draw, people = np.random.default_rng(0), 20_000
+    owner = np.repeat(np.arange(people), draw.integers(8, 40, people))
+    ratings = np.clip(np.rint(draw.normal(3.5, 1, len(owner))), 1, 5)
+    values = ratings + ratings.std() * math.sqrt(1 / 0.9**2 - 1) * draw.normal(size=len(owner))
+    view = own_ratings._View("all cells", people, owner, ratings, values)
+    r, n = correlations(owner, ratings, values, people)
+    assert (fisher_low(r, n) > 0.95).sum() > 5  # each by itself, at 95 %
+    bound = view.bounds(values, people)
+    assert (~np.isnan(bound)).sum() > people / 2
+    assert np.nanmax(bound) < 0.95
+    assert np.nanmin(view.bounds(6 - ratings, people)) > 0.95  # nobody who is testable could hide
+
+
 def test_seven_cells_are_too_few_and_a_record_that_does_not_vary_tells_nothing(tmp_path):
     seven = small_records([1, 2, 3, 4, 5, 3, 3], [1, 2, 3, 4, 5, 3, 3])
     assert judged(made.case(seven, tmp_path / "seven")).n == 0
@@ -200,9 +215,9 @@ def test_the_control_dies_with_the_attack(case, monkeypatch):
         return np.zeros(size), np.bincount(owner, minlength=size)
 
     monkeypatch.setattr(own_ratings, "correlations", blind)
-    found = judged(case())
-    assert not found.passed
-    assert found.detail.startswith("VOID")
+    found = registered()["own-ratings"].run(case(), 0.0)
+    assert found.n > 250
+    assert found.control is False  # the gate makes a failure of it
 
 
 def test_steps_so_coarse_that_they_hide_ratings_do_not_void_the_check(releases, opened):
