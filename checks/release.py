@@ -237,6 +237,12 @@ class Release:
         indptr = np.concatenate([[0], np.cumsum(counts)])
         items = None if lists.null_count == len(lists) else self._positions(lists, indptr, where)
         codes = raw.view(self.dtype)
+        if codes.dtype == np.float32 and not np.isfinite(codes).all():
+            raise Refused(
+                "a published rating is not a number (NaN or infinite)",
+                where=where,
+                remedy="publish the release anew",
+            )
         return Profiles(start, indptr, items, codes, self.n_items, self.low, self.step)
 
     def _positions(self, lists: pa.ListArray, indptr: np.ndarray, where: str) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Schema and digest integrity: the files are what the manifest says, and agree with each other.
 
-Opening the release has already refused wrong columns, nulls and item positions that are out of order; here
-the contents are compared. Everything that is wrong is counted, and the first kinds are named.
+Opening the release has already refused wrong columns, nulls, ratings that are not numbers and item
+positions that are out of order; here the contents are compared. Everything that is wrong is
+counted, and the first kinds are named.
 """
 
 from collections.abc import Iterator
@@ -91,19 +92,17 @@ def _people(release: Release) -> Iterator[Problem]:
 
 
 def _profiles(release: Release) -> Iterator[Problem]:
-    """Codes on the scale; float32 values finite, and no farther off the scale than its width (noise may leave it)."""
-    off_scale = endless = empty = 0
+    """Codes on the scale; float32 values no farther off it than its width (noise may leave the scale)."""
+    off_scale = empty = 0
     width = release.high - release.low
     for block in release.blocks():
         empty += int((np.diff(block.indptr) == 0).sum())
         if release.levels:
             off_scale += int((block.codes >= release.levels).sum())
         else:
-            finite = np.isfinite(block.codes)
-            endless += int((~finite).sum())
-            far = (block.codes < release.low - width) | (block.codes > release.high + width)
-            off_scale += int((finite & far).sum())
-    yield endless, "ratings that are not numbers (NaN or infinite)"
+            off_scale += int(
+                ((block.codes < release.low - width) | (block.codes > release.high + width)).sum()
+            )
     yield off_scale, "ratings off the scale" + ("" if release.levels else " by more than its width")
     yield empty, "groups without items"
 

@@ -1,65 +1,119 @@
 """Pseudonyms must not lead back to the source's ids.
 
-An attacker who can guess an id (a number, a name, an address) tries it as it is, hashes it in the usual
-ways, and looks whether the order of the pseudonyms follows the order of the ids. Where every record is one person's,
-its group number and its place in the file are names of that person too, and must not be in that order either.
+An attacker who can guess an id (a number, a name, an address) looks for it in the pseudonyms, as it is and encoded,
+hashes it in the usual ways, and looks whether the order of the pseudonyms follows the order of the ids. Where every
+record is one person's, its group number and its place in the file are names of that person too, and must not be in
+that order either.
 """
 
-import hashlib
+from itertools import takewhile
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from checks.case import Case
+from checks.guesses import LONG_HASH, Guess, chance_of_hash, encoded, hashed, meets
 from checks.registry import check
 from checks.result import Finding
 from checks.seeds import seeded
+from checks.stats import beyond_chance
 from checks.truth import Membership
 
-HASHES = ("md5", "sha1", "sha224", "sha256", "sha384", "sha512", "blake2b", "blake2s", "sha3_256")
-SAMPLE = 500
-SHORTEST = 8  # characters of a hash that can hardly agree by chance
+SAMPLE = 2000
 LARGEST_Z = 5.0
 
 
 @check("pseudonyms", threshold=0)
 def run(case: Case, threshold: float) -> Finding:
-    """People whose pseudonym is an id, is a plain hash of their id, or tells its place; none is allowed."""
+    """People whose pseudonym is an id, holds their id or a plain hash of it, or tells its place; none is allowed."""
     people = case.truth.membership
     as_they_are = pc.sum(pc.is_in(people.pseudonyms, value_set=people.users)).as_py() or 0
-    hashed, tried = _hashed(people)
+    users, names, cores = _sample(people)
+    holding, hashes = _holding(users, names, cores), _hashes(users, cores)
     z = max(_orders(case), key=abs)
     ordered = len(people.users) if abs(z) > LARGEST_Z else 0
-    found = max(as_they_are, hashed, ordered)
+    found = max(as_they_are, holding, hashes, ordered)
     return Finding(
         found <= threshold,
         found,
         len(people.users),
-        f"{as_they_are:,} pseudonyms are ids of the source; {hashed:,} of {tried:,} tried are plain hashes of "
-        f"the id; their order{' (or that of their records)' if case.single else ''} follows the order of the ids by "
+        f"{as_they_are:,} pseudonyms are ids of the source; of {len(users):,} tried, {holding:,} hold their own id and "
+        f"{hashes:,} are plain hashes of it (more than chance explains); their order"
+        f"{' (or that of their records)' if case.single else ''} follows the order of the ids by "
         f"z = {z:+.1f} (chance: within ±{LARGEST_Z:g}).",
     )
 
 
-def _hashed(people: Membership) -> tuple[int, int]:
-    """Pseudonyms that begin or end a plain, unkeyed hash of the id, among a sample of people."""
+def _sample(people: Membership) -> tuple[list[str], ...]:
+    """Ids, pseudonyms and what tells one pseudonym from another, of a sample of people."""
     count = min(SAMPLE, len(people.users))
     some = np.sort(seeded("pseudonyms").choice(len(people.users), count, replace=False))
-    users, pseudonyms = (ids.take(pa.array(some)).to_pylist() for ids in (people.users, people.pseudonyms))
-    return sum(map(_is_hash, users, pseudonyms)), count
+    cores = pa.array(_without_frame(people.pseudonyms.to_pylist()), pa.string())
+    return tuple(
+        column.take(pa.array(some)).to_pylist() for column in (people.users, people.pseudonyms, cores)
+    )
 
 
-def _is_hash(user: str, pseudonym: str) -> bool:
-    digests = (hashlib.new(name, user.encode("utf-8", "surrogatepass")).hexdigest() for name in HASHES)
-    told = pseudonym.lower()
-    return len(told) >= SHORTEST and any(d.startswith(told) or d.endswith(told) for d in digests)
+def _without_frame(names: list[str]) -> list[str]:
+    """Without the beginning and the end that all have in common ("user-…"); a single name stays as it is."""
+    if len(names) < 2:
+        return names
+    start = _shared(names)
+    end = _shared([name[start:][::-1] for name in names])
+    return [name[start : len(name) - end] for name in names]
+
+
+def _shared(names: list[str]) -> int:
+    """How many signs all names begin with: those that the first and the last in the alphabet do."""
+    return sum(
+        1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(min(names), max(names), strict=False))
+    )
+
+
+def _holding(users: list[str], names: list[str], cores: list[str]) -> int:
+    """People whose own id, spelled or encoded in a usual way, is in their pseudonym or around its core."""
+    # The pseudonym as it is, too: what all ids have in common may be what all pseudonyms have in common.
+    told = list(zip(names, cores, strict=True))
+    guesses = [encoded(user) for user in users]
+    tried = [_try(*pair) for pair in zip(told, guesses, strict=True)]
+    # Ids and pseudonyms may be alike for an innocent reason (both are numbers, say), which the letters alone do not
+    # tell: so the pseudonym of somebody else is tried too.
+    others = [_try(*pair)[0] for pair in zip(told[1:] + told[:1], guesses, strict=True)]
+    by_likeness = sum(others) / len(others) if len(set(names)) > 1 else 0.0
+    return _unexplained([hit for hit, _ in tried], [max(chance, by_likeness) for _, chance in tried])
+
+
+def _try(told: tuple[str, str], guesses: list[Guess]) -> tuple[bool, float]:
+    """Whether one of the guesses meets the pseudonym or its core, and how likely that is by chance."""
+    texts, ways = [guess.text for guess in guesses], set(told)
+    chance = sum(guess.chance(len(name)) for name in ways for guess in guesses)
+    return any(meets(name, texts) for name in ways), min(1.0, chance)
+
+
+def _hashes(users: list[str], names: list[str]) -> int:
+    """People whose pseudonym is a plain, unkeyed hash of their id, or a part of one."""
+    hits = [meets(name, hashed(user), LONG_HASH) for user, name in zip(users, names, strict=True)]
+    return _unexplained(hits, [chance_of_hash(len(name)) for name in names])
+
+
+def _unexplained(hits: list[bool], chances: list[float]) -> int:
+    """Hits among people with alike chances (to a power of ten) that are more than chance explains."""
+    hit, chance = np.array(hits, dtype=bool), np.array(chances, dtype=float)
+    magnitude = np.floor(np.log10(np.maximum(chance, 1e-300)))
+    found = 0
+    for size in np.unique(magnitude):  # a handful: short pseudonyms must not excuse long ones
+        alike = magnitude == size
+        count = int(hit[alike].sum())
+        if beyond_chance(count, int(alike.sum()), float(chance[alike].mean())):
+            found += count
+    return found
 
 
 def _orders(case: Case) -> list[float]:
     """How far pseudonyms, and numbers and places of single people's records, follow the ids."""
     people, rows = case.truth.membership, case.truth.row_of_user
-    orders = [_order(people.users, people.pseudonyms)]
+    orders = [_order(people.users, pa.array(_without_frame(people.pseudonyms.to_pylist()), pa.string()))]
     if case.single:
         there = np.flatnonzero(rows >= 0)
         users = people.users.take(pa.array(there))
@@ -72,9 +126,12 @@ def _order(users: pa.StringArray, names: pa.Array) -> float:
     """Spearman's rank correlation between ids and names, in standard deviations under chance."""
     if len(users) < 3:
         return 0.0
-    try:
-        ids = pc.cast(users, pa.int64())
-    except pa.ArrowInvalid:  # ids that are no numbers: in alphabetical order
-        ids = users
-    first, second = (pc.rank(values).to_numpy() for values in (ids, names))
+    first, second = _ranks(users), _ranks(names)
     return float(np.corrcoef(first, second)[0, 1] * np.sqrt(len(first) - 1))
+
+
+def _ranks(names: pa.Array) -> np.ndarray:
+    try:
+        return pc.rank(pc.cast(names, pa.int64())).to_numpy()
+    except pa.ArrowInvalid:  # names that are no numbers: in alphabetical order
+        return pc.rank(names).to_numpy()
