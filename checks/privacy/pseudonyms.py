@@ -29,7 +29,7 @@ def run(case: Case, threshold: float) -> Finding:
     """People whose pseudonym is an id, holds their id or a plain hash of it, or tells its place; none is allowed."""
     people = case.truth.membership
     as_they_are = pc.sum(pc.is_in(people.pseudonyms, value_set=people.users)).as_py() or 0
-    users, names, cores = _sample(people)
+    users, names, cores = _sample(people, case.truth.salt)
     holding, hashes = _holding(users, names, cores), _hashes(users, cores)
     z = max(_orders(case), key=abs)
     ordered = len(people.users) if abs(z) > LARGEST_Z else 0
@@ -45,10 +45,10 @@ def run(case: Case, threshold: float) -> Finding:
     )
 
 
-def _sample(people: Membership) -> tuple[list[str], ...]:
+def _sample(people: Membership, salt: str) -> tuple[list[str], ...]:
     """Ids, pseudonyms and what tells one pseudonym from another, of a sample of people."""
     count = min(SAMPLE, len(people.users))
-    some = np.sort(seeded("pseudonyms").choice(len(people.users), count, replace=False))
+    some = np.sort(seeded("pseudonyms", salt).choice(len(people.users), count, replace=False))
     cores = pa.array(_without_frame(people.pseudonyms.to_pylist()), pa.string())
     return tuple(
         column.take(pa.array(some)).to_pylist() for column in (people.users, people.pseudonyms, cores)

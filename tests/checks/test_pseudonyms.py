@@ -25,7 +25,9 @@ def judged(users, names):
     """The check's finding on a release of groups, where nothing but names can tell who is who."""
     rows = np.zeros(len(users), dtype=np.int32)
     membership = SimpleNamespace(users=pa.array(users, pa.string()), pseudonyms=pa.array(names, pa.string()))
-    case = SimpleNamespace(single=False, truth=SimpleNamespace(membership=membership, row_of_user=rows))
+    case = SimpleNamespace(
+        single=False, truth=SimpleNamespace(membership=membership, row_of_user=rows, salt="")
+    )
     return pseudonyms.run(case, 0)
 
 
