@@ -23,6 +23,7 @@ from tasks.engine import Engine
 from tasks.errors import Refused
 
 HALF_WIDTH = 0.022  # of the interval of any risk: about two thousand targets
+HANDFUL = 5
 HEAVY_SHARE = 0.1  # the top decile of raters: those most at risk, and those who write in forums
 
 
@@ -221,7 +222,9 @@ class Case:
 
 
 def _share_above(lengths: np.ndarray, limit: float) -> float:
-    return float((lengths > limit).mean()) if len(lengths) else 0.0
+    """Share of records longer than this; a handful is no share."""
+    above = int((lengths > limit).sum())
+    return above / len(lengths) if above > HANDFUL else 0.0
 
 
 def sorted_rows(matrix: sp.csr_array) -> sp.csr_array:

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from checks.case import Case
-from checks.gate import readable, snapshot_of
+from checks.gate import readable, run_check, snapshot_of
 from checks.raw import RawRelease
 from checks.registry import registered
 from checks.release import Release
 from checks.truth import Truth
 from tasks.config import Source
 from tasks.engine import Engine, single_threaded
+from tasks.errors import Refused, UsageError
 
 
 def raw_case(source: Source, snapshot: datetime.date, engine: Engine | None = None) -> Case:
@@ -31,17 +32,37 @@ def released_case(
 ) -> Case:
     """A release with the truth it was made from."""
     when = snapshot or snapshot_of(published)
-    with readable("the published files or the membership"):
-        release = Release(published)
-        truth = Truth.read(release, private, source, when)
+    try:
+        with readable("the published files or the membership"):
+            release = Release(published)
+            truth = Truth.read(release, private, source, when)
+    except Refused as problem:  # nothing is judged here: what cannot be read is wrong input
+        raise UsageError(problem.what, where=problem.where, remedy=problem.remedy) from None
     return Case(release, truth, private, when, engine)
 
 
 def expose(name: str, case: Case) -> dict[str, Any]:
-    """Run one attack: what it achieved with each kind of knowledge (the contract's JSON of `attack`)."""
+    """Run one attack: what it achieved with each kind of knowledge (the contract's JSON of `attack`).
+
+    `void` says that its figures mean nothing: a dead control, trials that were not run, a crash.
+    """
     check = registered()[name]
     target = "raw" if isinstance(case.release, RawRelease) else "release"
+    if not len(case.targets("knowledge")):
+        raise UsageError(
+            "nobody in this source is in the release",
+            where="--source",
+            remedy="name the source the release was made from",
+        )
     with single_threaded(), contextlib.closing(case):
-        finding = check.run(case, check.threshold)
-    results = [{"attack": name, "target": target, **outcome.to_json()} for outcome in finding.outcomes]
-    return {"status": "done", "attack": name, "target": target, "detail": finding.detail, "results": results}
+        found = run_check(check, case, check.threshold)
+    results = [{"attack": name, "target": target, **outcome.to_json()} for outcome in found.outcomes]
+    void = not found.outcomes or found.detail.startswith("VOID")
+    return {
+        "status": "done",
+        "attack": name,
+        "target": target,
+        "void": void,
+        "detail": found.detail,
+        "results": results,
+    }

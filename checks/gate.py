@@ -66,7 +66,7 @@ def verify(published: Path) -> Verdict:
             case = Case(Release(published))
     except Refused as problem:
         return Verdict([_failed(check, check.threshold, problem.what) for check in offline.values()])
-    return Verdict([_run(check, case, check.threshold) for check in offline.values()])
+    return Verdict([run_check(check, case, check.threshold) for check in offline.values()])
 
 
 def judge_case(case: Case, thresholds: dict[str, float]) -> Verdict:
@@ -79,7 +79,9 @@ def judge_case(case: Case, thresholds: dict[str, float]) -> Verdict:
             remedy=f"the checks are: {', '.join(sorted(checks))}",
         )
     with single_threaded():  # an audit gives the figures of the run, whatever machine it is on
-        results = [_run(check, case, thresholds.get(name, check.threshold)) for name, check in checks.items()]
+        results = [
+            run_check(check, case, thresholds.get(name, check.threshold)) for name, check in checks.items()
+        ]
     answered = {result.name for result in results}
     silent = [
         CheckResult(
@@ -112,7 +114,8 @@ def readable(what: str) -> Iterator[None]:
         ) from None
 
 
-def _run(check: Check, case: Case, threshold: float) -> CheckResult:
+def run_check(check: Check, case: Case, threshold: float) -> CheckResult:
+    """One check, and the reasons for failing that no check may decide about itself."""
     try:
         finding = check.run(case, threshold)
     except MurmurError as problem:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from checks.stats import Risk
 
+TOPS = (1, 5, 10, 100)
 Severity = Literal["gate", "advisory"]
 
 
@@ -18,7 +19,8 @@ class Outcome:
     """What one attack achieved with one kind of knowledge (a line of `murmur attack`).
 
     `top` is the share of targets within the first 1, 5, 10, 100 people, `group_top` the same among published
-    records, both at the worst rank of a tie; `more` holds what only this attack measures.
+    records, both at the worst rank of a tie (nothing where there are no ranks); `more` holds what only this attack
+    measures.
     """
 
     knowledge: str
@@ -39,8 +41,8 @@ class Outcome:
             "ci_high": _number(high),
             "baseline": _number(self.risk.baseline),
             "residual": _number(self.risk.gain),
-            "top": {str(k): _number(share) for k, share in self.top.items()},
-            "group_top": {str(k): _number(share) for k, share in self.group_top.items()},
+            "top": {str(place): _number(self.top.get(place)) for place in TOPS},
+            "group_top": {str(place): _number(self.group_top.get(place)) for place in TOPS},
             **{name: _number(v) if isinstance(v, float) else v for name, v in self.more.items()},
         }
 

@@ -49,8 +49,9 @@ def sample_size(half_width: float, z: float = Z95) -> int:
 class Risk:
     """A success rate with its interval and, where there is one, the rate to be had without the release.
 
-    The baseline is not a number where none was measured; `ceiling` is the most that one trial can count: finding a group of five names one of its members with a
-    chance of 1/5, so a trial counts 0 to 1/5 and the interval is that of the trials' share of the ceiling.
+    The baseline is not a number where none was measured. `ceiling` is the most that one trial can count: finding a
+    group of five names one of its members with a chance of 1/5, so a trial counts 0 to 1/5 and the interval is that
+    of the trials' share of the ceiling.
     """
 
     successes: float

@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     as_json = "--json" in given
     try:
-        options = _parser().parse_args(given)
+        options = _parser().parse_args(_joined(given))
         _log_to_stderr(options.verbose)
         result, code = options.command(options)
     except MurmurError as problem:
@@ -52,6 +52,17 @@ def main(arguments: list[str] | None = None) -> int:
 
         show(result)
     return code
+
+
+def _joined(arguments: list[str]) -> list[str]:
+    """`--scale -10,10` as `--scale=-10,10`: argparse takes a value that begins with − for an option."""
+    joined: list[str] = []
+    for argument in arguments:
+        if joined and joined[-1] == "--scale":
+            joined[-1] = f"--scale={argument}"
+        else:
+            joined.append(argument)
+    return joined
 
 
 def _log_to_stderr(verbose: bool) -> None:
@@ -102,14 +113,17 @@ def _parser() -> argparse.ArgumentParser:
     audit.add_argument("published")
     audit.add_argument("--private", required=True, help="the release's private directory")
     _add_source(audit)
+    attacks = [*check_names(("attacks",)), "advise"]
     attack = add("attack", command_attack, "one attack, on raw data or on a release; or `advise`")
-    attack.add_argument("name", choices=[*check_names(("attacks",)), "advise"], metavar="NAME")
+    attack.add_argument("name", choices=attacks, metavar="NAME", help=f"one of: {', '.join(attacks)}")
     attack.add_argument(
         "--release", default=None, help="attack this published release instead of the raw data"
     )
     attack.add_argument("--private", default=None, help="the release's private directory")
     attack.add_argument("--snapshot", default=None, help="YYYY-MM-DD, where the path contains {snapshot}")
-    attack.add_argument("--scale", default=None, help="csv, parquet: lowest,highest rating")
+    attack.add_argument(
+        "--scale", default=None, help="csv, parquet: lowest,highest rating, as in 1,5 or -10,10"
+    )
     attack.add_argument("--mentions", default=None, help="advise: item ids mentioned in public, with commas")
     attack.add_argument("--mentions-file", default=None, help="advise: a file with one item id per line")
     attack.add_argument(
@@ -228,6 +242,10 @@ def command_attack(options: argparse.Namespace) -> Outcome:
             where="--release, --private",
             remedy="give both, or neither to attack the raw data",
         )
+    if options.name != "advise" and (options.mentions or options.mentions_file or options.user_file):
+        raise UsageError("only `advise` takes mentions", where="--mentions", remedy="leave them out")
+    if options.most < 1:
+        raise UsageError("suggest at least one", where="--most", remedy="give 1, 2, 3, …")
     if options.name == "advise" and published:
         raise UsageError("advice is about the raw data", where="--release", remedy="leave it out")
     for place, option in ((options.release, "--release"), (options.private, "--private")):
@@ -235,6 +253,8 @@ def command_attack(options: argparse.Namespace) -> Outcome:
             raise UsageError("there is no such directory", where=f"{option} {place}", remedy="check the path")
     source, _ = _source(options, published)
     snapshot = snapshot_date(options.snapshot) if options.snapshot else None
+    if not published and not snapshot and "{snapshot}" in (source.path or ""):
+        raise UsageError("say which snapshot to attack", where="--snapshot", remedy="give YYYY-MM-DD")
     with engine() as workers:
         if published:
             case = released_case(published, Path(options.private), source, snapshot, workers)
@@ -255,6 +275,8 @@ def _mentions(options: argparse.Namespace) -> tuple[list[str], str | None]:
     if not found:
         raise UsageError("nothing was mentioned", where="--mentions", remedy="give item ids, with commas")
     users = _lines(options.user_file, "--user-file") if options.user_file else []
+    if len(users) > 1:
+        raise UsageError("advice is for one person", where="--user-file", remedy="give a file with one id")
     return [item.strip() for item in found if item.strip()], users[0] if users else None
 
 
@@ -293,6 +315,10 @@ def command_reproduce(options: argparse.Namespace) -> Outcome:
 
 def _source(options: argparse.Namespace, published: Path | None) -> tuple[Source, dict[str, float]]:
     """The source to compare with or to attack, from a release file or from the options."""
+    if options.config and (options.source or options.format):
+        raise UsageError(
+            "the source is named twice", where="--config, --source, --format", remedy="give one or the other"
+        )
     if options.config:
         config: ReleaseConfig = load(options.config)
         return config.source, config.gate
@@ -305,10 +331,17 @@ def _source(options: argparse.Namespace, published: Path | None) -> tuple[Source
         table["scale"] = _published_scale(published) if published else _given_scale(options.scale)
         table |= {"delimiter": options.delimiter, "encoding": options.encoding}
         if options.columns:
-            table["columns"] = dict(
-                zip(("user", "item", "rating", "timestamp"), options.columns.split(","), strict=False)
-            )
+            table["columns"] = _columns(options.columns)
     return parse({"release": {"name": "source"}, "source": table}, "--source, --format").source, {}
+
+
+def _columns(text: str) -> dict[str, str]:
+    names = text.split(",")
+    if len(names) not in (3, 4):
+        raise UsageError(
+            f"{len(names)} columns are named", where="--columns", remedy="give user,item,rating[,timestamp]"
+        )
+    return dict(zip(("user", "item", "rating", "timestamp"), names, strict=False))
 
 
 def _given_scale(text: str | None) -> list[float]:

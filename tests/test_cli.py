@@ -398,7 +398,8 @@ def test_every_attack_answers_on_raw_data_and_on_a_release(releases, ratings, ca
     for target, where in aimed.items():
         code, answer, err = murmur(capsys, "attack", name, *source, *where)
         assert (code, answer["attack"], answer["target"]) == (0, name, target), err
-        assert answer["results"] or "not tried: in data of 200 people" in answer["detail"]
+        assert answer["results"]
+        assert not answer["void"], answer["detail"]
         for found in answer["results"]:
             assert set(found) >= FIELDS
             assert found["risk"] is None or 0 <= found["ci_low"] <= found["risk"] <= found["ci_high"] <= 1
@@ -420,6 +421,19 @@ def test_raw_data_give_people_away_and_the_release_does_not(releases, ratings, c
         assert found["ci_high"] <= 1 / 4 + 1e-6
         assert found["top"]["1"] == 0
         assert "days" not in found["knowledge"]
+
+
+def test_a_source_of_other_people_is_wrong_input(releases, capsys, tmp_path):
+    _, store = releases("simple")
+    (tmp_path / "other.csv").write_text(
+        "user,item,rating\n" + "".join(f"x{n},film {n},3\n" for n in range(9))
+    )
+    code, answer, _ = murmur(
+        capsys, "attack", "scoring", "--source", str(tmp_path / "other.csv"), "--format", "csv",
+        "--release", str(published(store)), "--private", str(private(store)),
+    )  # fmt: skip
+    assert code == 2
+    assert "nobody in this source" in answer["error"]["what"]
 
 
 def test_advice_names_items_and_nobody(ratings, capsys, tmp_path):
@@ -450,6 +464,18 @@ def test_advice_names_items_and_nobody(ratings, capsys, tmp_path):
             "--release",
         ),
         (["scoring"], "--source"),
+        (["scoring", "--format", "csv", "--source", "{snapshot}.csv", "--scale", "-1,5"], "--snapshot"),
+        (["scoring", "--format", "csv", "--source", "x", "--scale", "1,5", "--columns", "a,b"], "--columns"),
+        (["scoring", "--format", "csv", "--source", "x", "--config", "x.toml"], "--config"),
+        (["scoring", "--format", "movielens-1m", "--source", "x", "--mentions", "1"], "--mentions"),
+        (
+            ["advise", "--format", "movielens-1m", "--source", "x", "--mentions", "1", "--most", "-3"],
+            "--most",
+        ),
+        (
+            ["scoring", "--format", "movielens-1m", "--source", "x", "--release", ".", "--private", "."],
+            "manifest",
+        ),
     ],
 )
 def test_attack_says_what_is_missing(capsys, arguments, words):

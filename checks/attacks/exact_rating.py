@@ -1,13 +1,11 @@
 """ExactRating (Frankowski et al., section 4.4): Scoring where the rating must be the one known."""
 
 from checks.linkage.attack import attack
-from checks.linkage.knowledge import Model
+from checks.linkage.knowledge import USUAL, Model
 from checks.linkage.rules import Rule, World
 
-MODELS = (Model(2), Model(4), Model(8), Model(16), Model(8, "rare"), Model(0, "forum"))
 
-
-@attack("exact-rating", models=MODELS, control=Model(8))
+@attack("exact-rating", models=USUAL, control=Model(8))
 def rule(world: World) -> Rule:
     """As Scoring, for records whose rating rounds to the known one (equation 3, δ = 0)."""
     return Rule(world.log_sub_scores(), "within", world.half_level, most_items=world.most_items())

@@ -1,12 +1,12 @@
 """FuzzyRating (Frankowski et al., section 4.4): Scoring where the rating must be within one star."""
 
 from checks.linkage.attack import attack
-from checks.linkage.knowledge import Model
+from checks.linkage.knowledge import USUAL, Model
 from checks.linkage.rules import Rule, World
 
 MODELS = (
+    *USUAL,
     Model(4, error="±1"),
-    Model(8, error="±1"),
     Model(16, error="±1"),
     Model(8, "rare", "±1"),
     Model(0, "forum", "±1"),

@@ -10,7 +10,7 @@ import numpy as np
 
 from checks.case import Case
 from checks.linkage import every_target
-from checks.linkage.attack import CONTROL_TARGETS, Trial, trial
+from checks.linkage.attack import Trial, control_of, trial
 from checks.linkage.knowledge import Model
 from checks.linkage.rules import Rule, World
 from checks.registry import check
@@ -20,25 +20,27 @@ MODELS = tuple(Model(size, choice) for choice in ("random", "rare") for size in 
 EIGHT = Model(8)
 
 
-@check("label-based", threshold=1.0)
+@check("label-based", threshold=1.0, controlled=True)
 def run(case: Case, threshold: float) -> Finding:
     """Largest probability of naming a target; at most 1/k for every one (theorem 6.1)."""
     half = case.truth.half_level
     tolerances = {"to the digit": case.release.step / 2, "rounded": half, "± one": 3 * half}
-    trials, lines = [], []
-    for words, tolerance in tolerances.items():
-        for model in MODELS:
-            done = trial(case, partial(rule, tolerance=tolerance), model)
-            trials.append(done)
-            if model.size == EIGHT.size:
-                lines.append(f"{model.name}, {words}: {exposed(done).mean():.1%}")
-    raw = trial(case.raw, partial(rule, tolerance=half), EIGHT, most=CONTROL_TARGETS)
-    said = (
-        f"Targets whose record alone fits: {'; '.join(lines)}. In the raw data {EIGHT.name} single out "
-        f"{exposed(raw).mean():.0%}."
+    trials = {
+        f"{model.name}, {words}": trial(case, partial(rule, tolerance=tolerance), model)
+        for words, tolerance in tolerances.items()
+        for model in MODELS
+    }
+    alone = "; ".join(
+        f"{name}: {exposed(t).mean():.1%}" for name, t in trials.items() if t.model.size == EIGHT.size
     )
-    planned = len(case.targets("knowledge")) * len(MODELS) * len(tolerances)
-    return every_target.judge(case, threshold, trials, said, planned=planned)
+    return every_target.judge(
+        case,
+        threshold,
+        trials,
+        f"Targets whose record alone fits: {alone}.",
+        planned=len(case.targets("knowledge")) * len(MODELS) * len(tolerances),
+        control=control_of(case.raw, partial(rule, tolerance=half), EIGHT),
+    )
 
 
 def rule(world: World, *, tolerance: float) -> Rule:

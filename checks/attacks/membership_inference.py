@@ -128,6 +128,7 @@ def _not_tried(case: Case, left_out: int) -> Finding:
         f"not tried: in data of {case.truth.users:,} people {left_out} could be left out of the shadow run, "
         f"of whom nothing can be learned.",
         control=True,
+        outcomes=(Outcome("not tried", Risk(0, 0)),),
     )
 
 

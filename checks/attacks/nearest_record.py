@@ -7,13 +7,14 @@ attacker need not do that, with the item's mean, and by comparing only what the 
 its number; the own record names the person with one over the people in it.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 
 from checks.case import HALF_WIDTH, Case
-from checks.linkage.attack import BROKEN, CONTROL_TARGETS, Trial
+from checks.linkage.attack import BROKEN, CONTROL_TARGETS, Trial, promise
 from checks.linkage.knowledge import Knowledge, Model, known
 from checks.linkage.nearest import Nearest, nearest_records, without_twin
 from checks.registry import check
@@ -62,9 +63,9 @@ def run(case: Case, threshold: float) -> Finding:
         high <= allowed + 1e-9 and below == 0,
         named[worst].rate,
         sum(risk.n for risk in named.values()),
-        f"best chance of naming somebody {named[worst].rate:.4f} (at most {high:.4f}), {worst}, allowed 1/k = "
-        f"{allowed:.4f}; {below:,} people are within the first {case.release.k - 1}. The own record is the nearest "
-        f"for: {found}; disclosure risk as the paper counts it {trials[PAPER.name].risk.rate:.4f}, in the "
+        f"best chance of naming somebody {named[worst].rate:.4f} (at most {high:.4f}), {worst}"
+        f"{promise(case, allowed)}. {below:,} people are within the first {case.release.k - 1}. The own record is the "
+        f"nearest for: {found}; disclosure risk as the paper counts it {trials[PAPER.name].risk.rate:.4f}, in the "
         f"direction of its text {backward.rate:.4f}. Control: {control}.",
         ci_low=low,
         ci_high=high,
@@ -96,7 +97,7 @@ def to_originals(case: Case, records: np.ndarray) -> Risk:
     everybody = case.record_of(np.arange(case.truth.users))
     near = nearest_records(case.raw, _profiles(case, records), labels=everybody, own_label=records)
     chance = near.hit / np.maximum(case.people[records], 1)
-    return Risk(float(chance.sum()), len(near), ceiling=case.ceiling)
+    return Risk(float(chance.sum()), len(near), math.nan, case.ceiling)
 
 
 def _some_records(case: Case) -> np.ndarray:

@@ -12,6 +12,10 @@ Chance must not expose anybody, however many people are looked at. So the lower 
 stand in so many different orders that luck would bring the right one to no one, in nineteen cases of twenty: who gave
 eight times 4 and once 3 may well have a record with its one low value in the same place.
 
+Where a method publishes single people, values near their own ratings are what it publishes, and whether they can be
+found is for the attacks that seek them to judge, by the average. There only
+values on *another* scale count: those attacks compare ratings as they stand and would see nothing.
+
 The positive control is the same attack where people's own ratings are published in these cells.
 """
 
@@ -48,7 +52,8 @@ def run(case: Case, threshold: float) -> Finding:
         )
         none = tuple(_outcome(who, highest[people]) for who in ("everybody", "heavy raters"))
         return Finding(True, 0.0, 0, nobody, control=True, planned=0, outcomes=none)
-    risk = _risk(highest[people])
+    counted = _elsewhere(case, views[-1]) if case.single else np.ones(case.truth.users, dtype=bool)
+    risk = _risk(np.where(counted, highest, 0.0)[people])
     low, high = risk.interval
     alive, control = _control(views, tests, people, case.release.low, case.release.step)
     heavy = np.diff(case.truth.ratings.indptr)[people] >= case.heavy_from
@@ -58,13 +63,21 @@ def run(case: Case, threshold: float) -> Finding:
         risk.rate,
         len(people),
         f"{risk.successes:,} of {len(people):,} testable people are exposed: their record follows their own ratings "
-        f"(lower bound of |r| above {EXPOSED_FROM}). {each}. Control: {control}.",
+        f"(lower bound of |r| above {EXPOSED_FROM}{', on another scale' if case.single else ''}). "
+        f"{each}. Control: {control}.",
         ci_low=low,
         ci_high=high,
         control=alive,
         planned=len(people),
         outcomes=(_outcome("everybody", highest[people]), _outcome("heavy raters", highest[people[heavy]])),
     )
+
+
+def _elsewhere(case: Case, view: "_View") -> np.ndarray:
+    """People whose published values are, on average, further from their ratings than half a level."""
+    apart = np.bincount(view.owner, weights=np.abs(view.values - view.ratings), minlength=view.users)
+    count = np.bincount(view.owner, minlength=view.users)
+    return apart > case.truth.half_level * np.maximum(count, 1)
 
 
 def _risk(bound: np.ndarray) -> Risk:

@@ -121,22 +121,18 @@ def _others(case: Case, knows: Knowledge) -> Knowledge:
     """What there is to be read: the targets' ratings that are not among the known ones."""
     everything = known(case.truth, knows.targets, EVERYTHING)
     open_ = ~np.isin(_keys(case, everything), _keys(case, knows))
-    owner = _owners(everything)[open_]
+    owner = everything.owners()[open_]
     indptr = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(knows)))])
     return Knowledge("others", knows.targets, indptr, everything.items[open_], everything.ratings[open_])
 
 
-def _owners(knows: Knowledge) -> np.ndarray:
-    return np.repeat(np.arange(len(knows)), np.diff(knows.indptr))
-
-
 def _keys(case: Case, knows: Knowledge) -> np.ndarray:
-    return _owners(knows) * np.int64(case.release.n_items) + knows.items
+    return knows.owners() * np.int64(case.release.n_items) + knows.items
 
 
 def _read(case: Case, name: str, records: np.ndarray, asked: Knowledge) -> Reading:
     """Compare the target's ratings with the record's and with the baseline's."""
-    owner = _owners(asked)
+    owner = asked.owners()
     guess = _item_means(case, asked)
     value = _values(case, records[owner], asked.items)
     value = np.where(np.isnan(value), guess, value)

@@ -19,10 +19,16 @@ DAY_WIDTH = 30.0
 CHOICES: tuple[Choice, ...] = ("random", "rare")
 ERRORS: tuple[Error, ...] = ("exact", "±1", "some wrong")
 GRID = tuple(Model(*known) for known in product(SIZES, CHOICES, ERRORS))
+OTHERS = (Model(8, "popular"), Model(0, "forum"))
 DATED = (Model(4, days=True), Model(8, days=True), Model(8, error="±1", days=True))
 
 
-@attack("scoreboard-rh", models=GRID + DATED, control=Model(8), entropic=True)
+@attack(
+    "scoreboard-rh",
+    models=GRID + OTHERS + DATED,
+    control=Model(8),
+    entropic=True,
+)
 def rule(world: World) -> Rule:
     """Σ (e^(−|Δrating|/1.5) + e^(−|Δdays|/30)) / log(raters) over the known items a record has."""
     weight = 1 / np.log(np.maximum(world.raters, 2))

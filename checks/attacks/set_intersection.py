@@ -3,13 +3,11 @@
 import numpy as np
 
 from checks.linkage.attack import attack
-from checks.linkage.knowledge import Model
+from checks.linkage.knowledge import USUAL, Model
 from checks.linkage.rules import Rule, World
 
-MODELS = (Model(4), Model(8), Model(16), Model(8, "rare"), Model(0, "forum"))
 
-
-@attack("set-intersection", models=MODELS, control=Model(16))
+@attack("set-intersection", models=USUAL, control=Model(16))
 def rule(world: World) -> Rule:
     """Only records that have every known item are candidates, all equally likely."""
     return Rule(np.ones(len(world.raters)), all_needed=True)

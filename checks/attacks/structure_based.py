@@ -8,7 +8,7 @@ import numpy as np
 
 from checks.case import Case
 from checks.linkage import every_target
-from checks.linkage.attack import CONTROL_TARGETS, trial
+from checks.linkage.attack import control_of, trial
 from checks.linkage.knowledge import Model
 from checks.linkage.rules import Rule, World
 from checks.registry import check
@@ -18,20 +18,22 @@ MODELS = (
     *(Model(size, choice) for choice in ("random", "rare") for size in (1, 2, 4, 8)),
     Model(0, "all"),
 )
+CONTROL = Model(16, "rare")
 
 
-@check("structure-based", threshold=1.0)
+@check("structure-based", threshold=1.0, controlled=True)
 def run(case: Case, threshold: float) -> Finding:
     """Largest probability of naming a target; at most 1/k for every one (theorem 6.1)."""
-    trials = [trial(case, rule, model) for model in MODELS]
-    typical = ", ".join(f"{t.model.name}: {np.median(t.ranks.people):,.0f}" for t in trials)
-    raw = trial(case.raw, rule, Model(0, "all"), most=CONTROL_TARGETS)
-    said = (
-        f"Median people who fit, by what is known: {typical}. In the raw data everything rated singles out "
-        f"{(raw.ranks.user_rank == 1).mean():.0%}."
+    trials = {model.name: trial(case, rule, model) for model in MODELS}
+    typical = ", ".join(f"{name}: {np.median(t.ranks.people):,.0f}" for name, t in trials.items())
+    return every_target.judge(
+        case,
+        threshold,
+        trials,
+        f"Median people who fit, by what is known: {typical}.",
+        planned=len(case.targets("knowledge")) * len(MODELS),
+        control=control_of(case.raw, rule, CONTROL),
     )
-    planned = len(case.targets("knowledge")) * len(MODELS)
-    return every_target.judge(case, threshold, trials, said, planned=planned)
 
 
 def rule(world: World) -> Rule:

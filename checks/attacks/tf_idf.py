@@ -3,13 +3,11 @@
 import numpy as np
 
 from checks.linkage.attack import attack
-from checks.linkage.knowledge import Model
+from checks.linkage.knowledge import USUAL, Model
 from checks.linkage.rules import Rule, World
 
-MODELS = (Model(4), Model(8), Model(16), Model(8, "rare"), Model(0, "forum"))
 
-
-@attack("tf-idf", models=MODELS, control=Model(16, "rare"))
+@attack("tf-idf", models=USUAL, control=Model(16, "rare"))
 def rule(world: World) -> Rule:
     """Σ w² over the known items a record has, over the length of its vector; w = log2(people / raters)."""
     weight = np.log2(max(1, world.users) / np.maximum(world.raters, 1))

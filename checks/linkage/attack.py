@@ -10,6 +10,7 @@
   the residual risk. It does not gate: the risk itself must keep below 1/k.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -21,12 +22,12 @@ from checks.linkage.knowledge import Knowledge, Model, known
 from checks.linkage.planted import FOUND, knowing_it, planted
 from checks.linkage.ranking import Ranks, rank
 from checks.linkage.rules import Rule, World
+from checks.raw import RawRelease
 from checks.registry import check
-from checks.result import Finding, Outcome
+from checks.result import TOPS, Finding, Outcome
 from checks.stats import Risk, beyond_chance
 from tasks.errors import Refused
 
-TOPS = (1, 5, 10, 100)
 CONTROL_TARGETS = 400  # the raw data are larger than any release; a control needs no narrow interval
 BROKEN = 0.5  # share of the control's targets that must be found in the raw data
 ECCENTRICITY = 1.5  # Narayanan & Shmatikov: how far the best must stand out before they claim a match
@@ -42,7 +43,7 @@ class Trial:
     knowledge: Knowledge
     ranks: Ranks
     ceiling: float
-    baseline: float = 0.0
+    baseline: float = math.nan  # not measured
 
     @property
     def risk(self) -> Risk:
@@ -66,6 +67,11 @@ class Trial:
         return Outcome(
             self.model.name, self.risk, _tops(self.ranks.user_rank), _tops(self.ranks.group_rank), more
         )
+
+
+def promise(case: Case, allowed: float) -> str:
+    """What is allowed; the raw data promise nothing."""
+    return "" if isinstance(case.release, RawRelease) else f", allowed 1/k = {allowed:.4f}"
 
 
 def _tops(ranks: np.ndarray) -> dict[int, float]:
@@ -126,15 +132,15 @@ def _judge(
     worst = max(trials, key=lambda t: t.risk.interval[1])
     low, high = worst.risk.interval
     below = 0 if case.single else max(t.below(case.release.k) for t in trials)
-    alive, said = _control(case.raw, rule_of, control)
+    alive, said = control_of(case.raw, rule_of, control)
     within = "" if case.single else f"{below:,} targets are within the first {case.release.k - 1} people. "
     groups = "; ".join(f"{t.model.name}: {_tops(t.ranks.group_rank)[1]:.1%}" for t in trials)
     return Finding(
         high <= allowed + 1e-9 and below == 0,
         worst.risk.rate,
         sum(len(t.ranks) for t in trials),
-        f"best chance of naming a target {worst.risk.rate:.4f} (at most {high:.4f}) knowing {worst.model.name}, "
-        f"allowed 1/k = {allowed:.4f}. {within}"
+        f"best chance of naming a target {worst.risk.rate:.4f} (at most {high:.4f}) knowing {worst.model.name}"
+        f"{promise(case, allowed)}. {within}"
         f"The right {'record' if case.single else 'group'} comes first for: {groups}. Control, {control.name}: {said}.",
         ci_low=low,
         ci_high=high,
@@ -145,7 +151,7 @@ def _judge(
     )
 
 
-def _control(raw: Case, rule_of: RuleOf, model: Model) -> tuple[bool, str]:
+def control_of(raw: Case, rule_of: RuleOf, model: Model) -> tuple[bool, str]:
     """Does the attack break the raw data, or, where those resist it, find people by an item of their own? And does it
     leave people alone whose record was taken away?"""
     broken = trial(raw, rule_of, model, most=CONTROL_TARGETS)
@@ -165,13 +171,13 @@ def _control(raw: Case, rule_of: RuleOf, model: Model) -> tuple[bool, str]:
 
 
 def _baseline(case: Case, rule_of: RuleOf, model: Model) -> float:
-    """What the attack seems to find of people the release was made without; nothing is subtracted where there is
-    no such shadow (membership-inference then fails for want of it)."""
+    """What the attack seems to find of people the release was made without; not a number where there is no such
+    shadow (membership-inference then fails for want of it)."""
     try:
         absent = absent_risk(case, rule_of(case.world), model)
     except Refused:
-        return 0.0
-    return absent.rate if absent else 0.0
+        return math.nan
+    return absent.rate if absent else math.nan
 
 
 def _strangers(raw: Case, rule_of: RuleOf, model: Model) -> tuple[int, float]:

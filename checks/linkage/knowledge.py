@@ -40,6 +40,16 @@ class Model:
         return f"{what}, {self.error}" + (", days" if self.days else "")
 
 
+USUAL = (
+    *(Model(size) for size in SIZES),
+    Model(8, "rare"),
+    Model(8, "popular"),
+    Model(8, error="±1"),
+    Model(8, error="some wrong"),
+    Model(0, "forum"),
+)
+
+
 @dataclass(frozen=True)
 class Knowledge:
     """For each target (a row of the truth) the known items, ratings (NaN: not known) and days."""
@@ -53,6 +63,10 @@ class Knowledge:
 
     def __len__(self) -> int:
         return len(self.targets)
+
+    def owners(self) -> np.ndarray:
+        """The place of its target, for everything known."""
+        return np.repeat(np.arange(len(self)), np.diff(self.indptr))
 
     def part(self, start: int, stop: int) -> "Knowledge":
         """Some consecutive targets."""

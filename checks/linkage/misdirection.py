@@ -35,7 +35,7 @@ def misdirections(truth: Truth, known: Knowledge, listed: np.ndarray, most: int)
         rated = truth.ratings[part.targets].tocoo()
         taken = np.zeros((len(part), truth.ratings.shape[1]), dtype=bool)
         taken[rated.row, rated.col] = True
-        taken[owners(part), part.items] = True
+        taken[part.owners(), part.items] = True
         free = ~taken[:, listed]
         nth = np.cumsum(free, axis=1, dtype=np.int32)
         target, place = np.nonzero(free & (nth <= most))
@@ -46,7 +46,7 @@ def misdirections(truth: Truth, known: Knowledge, listed: np.ndarray, most: int)
 def misdirect(known: Knowledge, added: np.ndarray) -> Knowledge:
     """With the items of each target's row of `added` (−1: none) mentioned too; nobody knows a rating for them."""
     target, place = np.nonzero(added >= 0)
-    owner = np.concatenate([owners(known), target])
+    owner = np.concatenate([known.owners(), target])
     order = np.argsort(owner, kind="stable")
     items = np.concatenate([known.items, added[target, place]])[order]
     ratings = np.concatenate([known.ratings, np.full(len(target), np.nan, np.float32)])[order]
@@ -55,7 +55,7 @@ def misdirect(known: Knowledge, added: np.ndarray) -> Knowledge:
 
 def suppress_rarest(truth: Truth, known: Knowledge, share: float) -> Knowledge:
     """Without the rarest of each target's mentions of items they rated: at most this share of those (section 6.1)."""
-    owner = owners(known)
+    owner = known.owners()
     rated = ~np.isnan(known.ratings)
     order = np.lexsort(
         (truth.raters[known.items], ~rated, owner)
@@ -70,11 +70,6 @@ def suppress_rarest(truth: Truth, known: Knowledge, share: float) -> Knowledge:
         ratings=known.ratings[kept],
         days=None,
     )
-
-
-def owners(known: Knowledge) -> np.ndarray:
-    """Whose each known item is: the target's position."""
-    return np.repeat(np.arange(len(known)), np.diff(known.indptr))
 
 
 def _starts(owner: np.ndarray, targets: int) -> np.ndarray:

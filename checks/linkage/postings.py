@@ -63,8 +63,10 @@ class Postings:
         return int(self.facts["records"])
 
     def inverse_norms(self, weight: np.ndarray) -> np.ndarray:
-        """1 / length of every record's vector of item weights (for the cosine); computed once for all blocks of
-        targets that weigh alike."""
+        """1 / length of every record's vector, for the cosine; `weight` is the square of an item's entry in it.
+
+        Computed once for all blocks of targets that weigh alike.
+        """
         digest = hashlib.blake2b(weight.astype(np.float64).tobytes(), digest_size=8).hexdigest()
         path = self.directory / f"norms-{digest}.npy"
         if not path.exists():
@@ -77,9 +79,9 @@ class Postings:
     def _inverse_norms(self, weight: np.ndarray) -> np.ndarray:
         squares = np.zeros(self.records)
         if self.facts["dense"]:
-            squares += (weight**2).sum()
+            squares += weight.sum()
         else:
-            _add_by_row(squares, self.array("indptr"), self.array("rows"), weight**2)
+            _add_by_row(squares, self.array("indptr"), self.array("rows"), weight)
         return (1 / np.sqrt(np.maximum(squares, 1e-12))).astype(np.float32)
 
     @classmethod

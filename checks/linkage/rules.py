@@ -11,7 +11,7 @@ import numpy as np
 
 FLOOR = 0.05  # Frankowski et al., equation 1: sub-score of a mention the candidate has not rated
 HEAVY_ITEMS = 1 / 3  # section 4.3: candidates who rated more of all items than this are left out
-COMMON = 0.25  # share of people beyond which rating that much is nothing unusual (the paper left out 0.01 %)
+COMMON = 0.02  # share of people beyond which rating that much is nothing unusual (the paper left out 0.01 %)
 
 Kind = Literal["presence", "within", "decay"]
 
@@ -23,7 +23,8 @@ class Rule:
     `presence`: having the item is enough; `within`: the rating must be at most `width` off (equation 3 read
     literally: an item known without a rating agrees with nobody's); `decay`: exp(−|Δrating| / width), plus
     exp(−|Δdays| / day_width) where days are compared. `all_needed`: only records that agree on every known item
-    are candidates at all. `most_items`: records with more are left out.
+    are candidates at all. `most_items`: records with more are left out. `cosine`: weights are squares (the item's
+    entry in the target's vector times that in the record's), and the sum is divided by the record's length.
     """
 
     weight: np.ndarray

@@ -1,6 +1,7 @@
 """report.html: the verdict, every check, and what the release is good for, on one self-contained page."""
 
 import html
+import math
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -109,7 +110,7 @@ def _outcomes(check: CheckResult) -> str:
     """What an attack achieved, by what its attacker knows."""
     if not check.outcomes:
         return ""
-    columns = ("Known", "Trials", "Success", "at most", "without the release", "right record first")
+    columns = ("Known", "Trials", "Success", "at most", "baseline", "right record first")
     head = "".join(f'<th scope="col">{column}</th>' for column in columns)
     rows = "".join(
         f'<tr><th scope="row">{html.escape(outcome.knowledge)}</th>'
@@ -119,7 +120,7 @@ def _outcomes(check: CheckResult) -> str:
                 f"{outcome.risk.n:,}",
                 f"{outcome.risk.rate:.1%}",
                 f"{outcome.risk.interval[1]:.1%}",
-                f"{outcome.risk.baseline:.1%}",
+                "" if math.isnan(outcome.risk.baseline) else f"{outcome.risk.baseline:.1%}",
                 f"{outcome.group_top[1]:.1%}" if 1 in outcome.group_top else "",
             )
         )

@@ -7,6 +7,7 @@ file, and works out which line each record and each misshapen row stands on.
 import codecs
 import csv
 import io
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
@@ -236,10 +237,17 @@ class _Utf8(io.RawIOBase):
         return bytes(self._left)
 
     def read(self, size: int = -1) -> bytes:
-        """Up to `size` bytes; empty at the end."""
-        self._fill()
-        taken, self._left = self._left[:size], self._left[size:]
-        return bytes(taken)
+        """`size` bytes, fewer only at the end: Arrow takes a short block for one in which no row ends."""
+        taken: list[bytes] = []
+        wanted = size if size >= 0 else sys.maxsize
+        while wanted > 0:
+            self._fill()
+            if not self._left:
+                break
+            taken.append(bytes(self._left[:wanted]))
+            self._left = self._left[wanted:]
+            wanted -= len(taken[-1])
+        return b"".join(taken)
 
     def _fill(self) -> None:
         while not self._left and not self._done:

@@ -187,8 +187,8 @@ def test_a_damaged_shadow_is_refused_in_plain_words(case, damage):
     with pytest.raises(Refused, match=said):
         _ = opened.shadow
     needs_it, other = (registered()[name] for name in ("membership-inference", "k-anonymity"))
-    result = gate._run(needs_it, opened, needs_it.threshold)
+    result = gate.run_check(needs_it, opened, needs_it.threshold)
     assert not result.passed
     assert "shadow release" in result.detail
     assert "person" not in result.detail
-    assert gate._run(other, opened, other.threshold).passed
+    assert gate.run_check(other, opened, other.threshold).passed

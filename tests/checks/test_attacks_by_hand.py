@@ -17,6 +17,8 @@ Six people, nine items (a third of them is 3: who rated more is a heavy rater, h
 
 import math
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import made_releases as made
@@ -286,6 +288,16 @@ def test_a_record_can_be_left_out(grouped):
     assert stranger.candidates.tolist() == [3]
 
 
+def test_tf_idf_divides_by_the_length_of_the_vector():
+    """Known: item 0. Record A has items 0 and 1, record B items 0, 2 and 3; w² = 1, 4, 1, 1. A scores 1/√5, B 1/√3."""
+    weight = np.array([1.0, 4.0, 1.0, 1.0])
+    table = np.array([[3, 3, np.nan, np.nan], [3, np.nan, 3, 3]], np.float32)
+    with TemporaryDirectory() as place:
+        postings = Records(table, dense=False, continuous=False).postings(np.ones(2, int), Path(place) / "p")
+        norms = postings.inverse_norms(weight)
+    assert norms.tolist() == pytest.approx([1 / math.sqrt(5), 1 / math.sqrt(3)])
+
+
 # The controls
 
 
@@ -302,7 +314,7 @@ def alike(tmp_path):
 
 @pytest.mark.parametrize("name", LINKAGE)
 def test_raw_data_that_resist_are_controlled_by_an_item_of_ones_own(alike, name):
-    result = gate._run(registered()[name], alike, 1.0)
+    result = gate.run_check(registered()[name], alike, 1.0)
     assert result.passed
     assert "finds 2.5% in the raw data" in result.detail  # one of forty, by chance
     assert "planted item of their own: finds 100.0%" in result.detail
@@ -319,7 +331,7 @@ def test_an_attack_that_finds_nobody_is_void(alike, monkeypatch, name):
     monkeypatch.setattr(attack, "known", confused)
     check = registered()[name]
     assert check.run(alike, check.threshold).passed  # by its own figure it would
-    result = gate._run(check, alike, check.threshold)
+    result = gate.run_check(check, alike, check.threshold)
     assert not result.passed
     assert result.detail.startswith("VOID: the positive control did not succeed")
 
@@ -334,7 +346,7 @@ def test_an_attack_that_finds_people_who_are_not_there_is_void(case, monkeypatch
         return ranks
 
     monkeypatch.setattr(attack, "rank", boasting)
-    result = gate._run(registered()["scoreboard-rh"], case("padded"), 1.0)
+    result = gate.run_check(registered()["scoreboard-rh"], case("padded"), 1.0)
     assert not result.passed
     assert result.detail.startswith("VOID: the positive control did not succeed")
     assert "finds 100.0% in the raw data" in result.detail
@@ -348,9 +360,9 @@ def test_an_attack_that_lost_a_target_has_failed(grouped, monkeypatch):
         return whole(truth, targets, model).part(0, len(targets) - 1)
 
     check = registered()["set-intersection"]
-    assert "planned" not in gate._run(check, grouped, check.threshold).detail
+    assert "planned" not in gate.run_check(check, grouped, check.threshold).detail
     monkeypatch.setattr(attack, "known", short)
-    result = gate._run(check, grouped, check.threshold)
+    result = gate.run_check(check, grouped, check.threshold)
     assert not result.passed
     assert "trials were planned" in result.detail
 
@@ -398,7 +410,7 @@ def plain(table, people, rule, known, own, leave_out):
             ]
             scores += np.array(decay, np.float32)
     if rule.cosine:
-        length = np.where(np.isnan(table), 0, rule.weight**2).sum(axis=1)
+        length = np.where(np.isnan(table), 0, rule.weight).sum(axis=1)
         scores *= (1 / np.sqrt(np.maximum(length, 1e-12))).astype(np.float32)
     fits = (~np.isnan(table)).sum(axis=1) <= rule.most_items
     fits &= (scores == len(known.items)) | (not rule.all_needed)

@@ -26,7 +26,7 @@ FIELDS = {"name", "passed", "observed", "threshold", "ci_low", "ci_high", "n", "
 def one(case, run, **settings) -> CheckResult:
     """The gate's result for a check made up on the spot."""
     how = {"threshold": 1.0, "severity": "gate", "controlled": False, "offline": False} | settings
-    return gate._run(Check("made-up", run=run, **how), case, how["threshold"])
+    return gate.run_check(Check("made-up", run=run, **how), case, how["threshold"])
 
 
 def test_every_file_is_a_check_and_every_check_is_a_file():
@@ -111,7 +111,7 @@ def test_thresholds_move_checks_and_unknown_ones_are_refused(case):
 def test_a_threshold_cannot_undercut_the_promise(case):
     opened = case().release
     opened.k = 7
-    result = gate._run(registered()["k-anonymity"], made.Case(opened), 2)
+    result = gate.run_check(registered()["k-anonymity"], made.Case(opened), 2)
     assert (result.passed, result.observed, result.threshold) == (False, 5, 7)
 
 

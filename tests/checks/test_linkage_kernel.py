@@ -158,10 +158,10 @@ def test_arrays_come_back_as_they_were_written(postings):
 
 def test_norms_are_computed_once_per_set_of_weights(postings, monkeypatch):
     _, opened = postings
-    first = opened.inverse_norms(np.array([3.0, 4.0]))
+    first = opened.inverse_norms(np.array([9.0, 16.0]))
     assert first.tolist() == pytest.approx([1 / 5, 1 / 3, 1e6])
     assert opened.inverse_norms(np.array([1.0, 1.0])).tolist() == pytest.approx([1 / math.sqrt(2), 1, 1e6])
     monkeypatch.setattr(Postings, "_inverse_norms", lambda self, weight: pytest.fail("computed again"))
-    again = Postings(opened.directory).inverse_norms(np.array([3.0, 4.0]))
+    again = Postings(opened.directory).inverse_norms(np.array([9.0, 16.0]))
     assert again.tobytes() == first.tobytes()
     assert len(list(opened.directory.glob("*.npy"))) == 2

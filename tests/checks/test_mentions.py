@@ -12,7 +12,6 @@ from checks.linkage.misdirection import (
     misdirect,
     misdirections,
     most_popular_first,
-    owners,
     popular_from,
     suppress_rarest,
 )
@@ -66,11 +65,11 @@ def test_numbers_of_mentions_follow_the_papers_table():
 def test_own_mentions_carry_the_true_rating_and_others_none(truth):
     targets = np.arange(200)
     drawn = mentions(truth, targets, Model(0, "forum"))
-    true = truth.ratings.toarray()[owners(drawn), drawn.items]
-    rated = truth.pattern.toarray()[owners(drawn), drawn.items] > 0
+    true = truth.ratings.toarray()[drawn.owners(), drawn.items]
+    rated = truth.pattern.toarray()[drawn.owners(), drawn.items] > 0
     assert np.array_equal(~np.isnan(drawn.ratings), rated)
     assert np.array_equal(drawn.ratings[rated], true[rated])
-    assert len(np.unique(owners(drawn) * 150 + drawn.items)) == len(drawn.items)  # nothing is said twice
+    assert len(np.unique(drawn.owners() * 150 + drawn.items)) == len(drawn.items)  # nothing is said twice
     few = (
         np.repeat(np.diff(drawn.indptr), np.diff(drawn.indptr)) <= 15
     )  # of more, people have not rated enough
@@ -159,7 +158,7 @@ def test_the_rarest_own_mentions_go_first(small):
 def test_suppression_only_removes_and_never_more_than_asked(truth, share, seed):
     before = mentions(truth, np.arange(30), Model(0, "forum"), np.random.default_rng(seed))
     after = suppress_rarest(truth, before, share)
-    rated = [np.bincount(owners(k), weights=~np.isnan(k.ratings), minlength=30) for k in (before, after)]
+    rated = [np.bincount(k.owners(), weights=~np.isnan(k.ratings), minlength=30) for k in (before, after)]
     assert all(kept <= had for kept, had in zip(spoken(after), spoken(before), strict=True))
     assert np.array_equal(rated[0] - rated[1], np.floor(share * rated[0] + 1e-9))
     assert np.isnan(after.ratings).sum() == np.isnan(before.ratings).sum()

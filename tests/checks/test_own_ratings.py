@@ -138,8 +138,14 @@ RECODED = {"as they are": lambda r: r, "mirrored": lambda r: 6 - r, "squeezed": 
 def test_single_people_published_on_another_scale_are_refused(ratings, opened, how):
     exposed = np.arange(0, 300, 7)  # 15 %
     found = judged(opened(recoded(ratings, exposed, RECODED[how])))
-    assert not found.passed
-    assert 0.9 * len(exposed) <= found.observed * found.n <= len(exposed)
+    seen = found.outcomes[0].risk.successes
+    assert 0.9 * len(exposed) <= seen <= len(exposed)
+    # As they are, they are seen by the attacks that seek people, and judged by those.
+    if how == "as they are":
+        assert (found.passed, found.observed) == (True, 0)
+    else:  # a few of the squeezed are near enough to be seen, too
+        assert not found.passed
+        assert found.observed * found.n >= 0.8 * seen
 
 
 def test_values_that_tell_nothing_pass(ratings, opened):
@@ -150,7 +156,8 @@ def test_values_that_tell_nothing_pass(ratings, opened):
 
 def test_noise_hides_the_ratings_and_no_noise_does_not(ratings, tmp_path):
     assert judged(made.case(noisy(ratings), tmp_path / "noisy")).observed == 0
-    assert judged(made.case(names_removed(ratings), tmp_path / "raw")).observed == 1
+    plain = judged(made.case(names_removed(ratings), tmp_path / "raw"))
+    assert (plain.passed, plain.outcomes[0].risk.rate) == (True, 1)  # others refuse it
 
 
 def test_what_else_is_wrong_with_a_release(case, tmp_path):
@@ -163,7 +170,7 @@ def test_what_else_is_wrong_with_a_release(case, tmp_path):
 def test_raw_data_expose_everybody(case):
     found = judged(case().raw)
     everybody, heavy = found.outcomes
-    assert (found.observed, everybody.risk.rate, heavy.risk.rate) == (1, 1, 1)
+    assert (everybody.risk.rate, heavy.risk.rate) == (1, 1)
     assert 0 < heavy.risk.n < everybody.risk.n
 
 

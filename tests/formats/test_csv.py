@@ -49,6 +49,14 @@ def test_quoted_fields_survive(written, reading):
         assert reading("csv", path, scale=SCALE, block_bytes=block_bytes).rows == rows
 
 
+def test_line_breaks_inside_fields_of_a_long_file(written, reading):
+    """Longer than one of Arrow's blocks: a short read must not pass for the end of a row."""
+    rows = [(f"u{n % 600}", f"item\nnumber {n}", 1.0 + n % 5, n) for n in range(60_000)]
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows([("user", "item", "rating", "timestamp"), *rows])
+    assert reading("csv", written(text.getvalue()), scale=SCALE).rows == rows
+
+
 def test_line_numbers_count_line_breaks_inside_fields(written, reading):
     path = written('user,item,rating\n"a\n\nb",x,1\nc,y\n\nd,z,nan\n"e\nf"\ng,x,9\nh,x,2\n')
     for block_bytes in (1, 2**20):
