@@ -5,6 +5,7 @@ thread (BLAS with one and with two threads gives different bytes).
 """
 
 import contextlib
+import functools
 import logging
 import os
 import time
@@ -66,7 +67,8 @@ class Engine:
             return
         from distributed import as_completed
 
-        futures = self._client.map(function, blocks, pure=False, **common)
+        # Bound here, not passed on: Dask would name a large argument by its bare name, the same in every call.
+        futures = self._client.map(functools.partial(function, **common), blocks, pure=False)
         position_of = {future.key: position for position, future in enumerate(futures)}
         try:
             for future, result in as_completed(futures, with_results=True, loop=self._client.loop):

@@ -3,6 +3,7 @@ import signal
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tasks.engine import engine, workers_wanted
@@ -12,6 +13,10 @@ from tasks.store import owner_only
 
 def square(block, *, offset=0):
     return block * block + offset
+
+
+def first_of(block, *, table):
+    return int(table[block])
 
 
 def refuse(block):
@@ -43,6 +48,14 @@ def test_results_keep_the_order_of_the_blocks_here_and_on_workers():
         assert there.workers == 2
         assert there.map(square, range(20), offset=1) == expected
         assert there.cpu_seconds() > 0
+
+
+def test_large_arguments_of_one_call_never_reach_another():
+    """Dask keeps a large argument under its bare name: two calls must not share it."""
+    with engine(1) as workers:
+        for value in range(3):
+            table = np.full(50_000, value)
+            assert workers.map(first_of, range(4), table=table) == [value] * 4
 
 
 def test_a_killed_worker_costs_no_result(tmp_path):

@@ -69,8 +69,8 @@ def nearest_records(
         rows = profiles[part]
         blocks.append((rows.indptr, rows.indices, rows.data, own[part], leave_out[part], own_label[part]))
     tables = (case.engine or Engine()).map(
-        _nearest, blocks, directory=postings.directory, filled=filled, norms=norms, labels=labels,
-        rated_only=rated_only,
+        _nearest, blocks, directory=postings.directory, filled=filled, norms=postings.keep(norms),
+        labels=postings.keep(labels.astype(np.int64)), rated_only=rated_only,
     )  # fmt: skip
     table = np.concatenate(tables) if tables else np.zeros((0, len(FIELDS) + 2))
     return Nearest(Ranks(table[:, :-2]), table[:, -2], table[:, -1])
@@ -88,8 +88,8 @@ def _nearest(
     *,
     directory: Path,
     filled: np.ndarray,
-    norms: np.ndarray,
-    labels: np.ndarray,
+    norms: Path,
+    labels: Path,
     rated_only: bool,
 ) -> np.ndarray:
     indptr, items, ratings, own, leave_out, own_label = block
@@ -97,8 +97,8 @@ def _nearest(
     centred = _exact(ratings) - filled[items]
     out = np.zeros((len(own), len(FIELDS) + 2))
     _nearest_block(
-        indptr.astype(np.int64), items.astype(np.int64), centred, own, leave_out, labels.astype(np.int64),
-        own_label.astype(np.int64), _arrays(postings), filled, norms, postings.people, postings.lengths,
+        indptr.astype(np.int64), items.astype(np.int64), centred, own, leave_out, np.load(labels),
+        own_label.astype(np.int64), _arrays(postings), filled, np.load(norms), postings.people, postings.lengths,
         rated_only, out,
     )  # fmt: skip
     return out

@@ -62,6 +62,14 @@ class Postings:
         """Number of different records."""
         return int(self.facts["records"])
 
+    def keep(self, array: np.ndarray) -> Path:
+        """Put an array beside the postings for the workers to map, under a name that follows from its content."""
+        digest = hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).hexdigest()
+        path = self.directory / f"kept-{digest}-{array.dtype.name}.npy"
+        if not path.exists():
+            np.save(path, array)
+        return path
+
     def inverse_norms(self, weight: np.ndarray) -> np.ndarray:
         """1 / length of every record's vector, for the cosine; `weight` is the square of an item's entry in it.
 
