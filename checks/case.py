@@ -24,6 +24,7 @@ from tasks.errors import Refused
 
 HALF_WIDTH = 0.022  # of the interval of any risk: about two thousand targets
 HANDFUL = 5
+CONTROL_TARGETS = 400
 HEAVY_SHARE = 0.1  # the top decile of raters: those most at risk, and those who write in forums
 
 
@@ -94,6 +95,22 @@ class Case:
         ).hexdigest()
         pseudonyms = self.truth.membership.pseudonyms.take(pa.array(known)).to_numpy(zero_copy_only=False)
         return np.sort(known[np.argsort(pd.util.hash_array(pseudonyms, hash_key=key), kind="stable")[:most]])
+
+    def control_targets(self, *, heavy: bool = False) -> np.ndarray:
+        """Every n-th of the people to attack: the raw data are larger than any release, and a control needs no narrow
+        interval."""
+        targets = self.targets("knowledge", heavy=heavy)
+        return targets[:: max(1, -(-len(targets) // CONTROL_TARGETS))]
+
+    @cached_property
+    def item_means(self) -> np.ndarray:
+        """Mean rating of each item in the truth; the mean of all where nobody rated it."""
+        ratings, items = self.truth.ratings, self.release.n_items
+        count = np.bincount(ratings.indices, minlength=items)
+        total = np.bincount(ratings.indices, weights=ratings.data, minlength=items)
+        centre = (self.release.low + self.release.high) / 2
+        overall = float(ratings.data.mean(dtype=np.float64)) if ratings.nnz else centre
+        return np.where(count > 0, total / np.maximum(count, 1), overall)
 
     def draw(self, *names: object) -> np.random.Generator:
         """The judge's random stream for these names, for this release."""

@@ -41,16 +41,15 @@ def open_shadow(case: "Case") -> "Case":
     directory = case.private / "utility" / "shadow-release"
     try:
         return _read(case, directory)
-    except MurmurError as problem:
-        raise Refused(
-            f"the shadow release cannot be used: {problem.what}",
-            where=str(directory),
-            remedy="run the release anew; its evaluate step makes the shadow",
-        ) from None
     except Exception as problem:
         # Damaged files raise whatever their reader meets first, and it may quote a source id.
+        why = (
+            problem.what
+            if isinstance(problem, MurmurError)
+            else f"it cannot be read ({type(problem).__name__})"
+        )
         raise Refused(
-            f"the shadow release cannot be read ({type(problem).__name__})",
+            f"the shadow release cannot be used: {why}",
             where=str(directory),
             remedy="run the release anew; its evaluate step makes the shadow",
         ) from None

@@ -263,7 +263,7 @@ def command_attack(options: argparse.Namespace) -> Outcome:
         if options.name == "advise":
             from checks.linkage.advice import advise
 
-            return {"status": "done", **advise(case.truth, case, *_mentions(options), options.most)}, 0
+            return {"status": "done", **advise(case, *_mentions(options), options.most)}, 0
         return expose(options.name, case), 0
 
 

@@ -26,7 +26,6 @@ from scipy.stats import rankdata
 
 from checks.attacks.scoreboard_rh import rule as scoreboard
 from checks.case import Case
-from checks.linkage.absent import item_means
 from checks.linkage.knowledge import Model, known
 from checks.linkage.presence import SIGNS, presence
 from checks.registry import check
@@ -155,7 +154,7 @@ def guess(shadow: Case, model: Model) -> Guess:
 
 def _signs(shadow: Case, people: np.ndarray, model: Model) -> np.ndarray:
     knows = known(shadow.truth, people, model)
-    return presence(shadow.postings, scoreboard(shadow.world), item_means(shadow), knows, shadow.engine)
+    return presence(shadow.postings, scoreboard(shadow.world), shadow.item_means, knows, shadow.engine)
 
 
 def best_threshold(members: np.ndarray, absent: np.ndarray) -> tuple[int, float]:

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from checks.case import HALF_WIDTH, Case
-from checks.linkage.attack import BROKEN, CONTROL_TARGETS, Trial, promise
+from checks.linkage.attack import BROKEN, Trial, promise
 from checks.linkage.knowledge import Knowledge, Model, known
 from checks.linkage.nearest import Nearest, nearest_records, without_twin
 from checks.registry import check
@@ -34,7 +34,7 @@ class Reading:
 
     def options(self, case: Case) -> dict:
         """For `nearest_records`."""
-        return {"fill": _item_means(case) if self.item_means else None, "rated_only": self.rated_only}
+        return {"fill": case.item_means if self.item_means else None, "rated_only": self.rated_only}
 
 
 PAPER = Reading("missing ratings at the centre")
@@ -120,19 +120,10 @@ def _profiles(case: Case, records: np.ndarray) -> sp.csr_array:
     return sp.csr_array(sp.vstack(parts, format="csr"))
 
 
-def _item_means(case: Case) -> np.ndarray:
-    """Every item's mean rating; the centre of the scale where nobody rated it."""
-    ratings, items = case.truth.ratings, case.release.n_items
-    count = np.bincount(ratings.indices, minlength=items)
-    total = np.bincount(ratings.indices, weights=ratings.data, minlength=items)
-    return np.where(count > 0, total / np.maximum(count, 1), (case.release.low + case.release.high) / 2)
-
-
 def _control(raw: Case) -> tuple[bool, str]:
     """In the raw data everybody without a twin must find themselves, and, once their record is gone, nobody a
     record drawn at random."""
-    targets = raw.targets("knowledge")
-    knows = known(raw.truth, targets[:: max(1, -(-len(targets) // CONTROL_TARGETS))], EVERYTHING)
+    knows = known(raw.truth, raw.control_targets(), EVERYTHING)
     own, others = raw.record_of(knows.targets), raw.postings.records - 1
     gone = _nearest(raw, knows, PAPER, leave_out=own)
     found = _nearest(raw, knows, PAPER).ranks.identification[without_twin(raw, knows.targets)]

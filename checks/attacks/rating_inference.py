@@ -15,7 +15,7 @@ import numpy as np
 
 from checks.attacks.scoreboard_rh import rule
 from checks.case import Case
-from checks.linkage.attack import BROKEN, CONTROL_TARGETS
+from checks.linkage.attack import BROKEN
 from checks.linkage.knowledge import Knowledge, Model, known
 from checks.linkage.nearest import without_twin
 from checks.linkage.ranking import rank
@@ -77,8 +77,7 @@ def run(case: Case, threshold: float) -> Finding:
         )
     worst = max(judged, key=lambda reading: reading.risk.gain_interval[1])
     low, high = worst.risk.gain_interval
-    raw = case.raw.targets("knowledge")
-    raw = raw[:: max(1, -(-len(raw) // CONTROL_TARGETS))]
+    raw = case.raw.control_targets()
     broken = found_record(case.raw, raw, CONTROL)
     strangers = found_record(case.raw, raw[without_twin(case.raw, raw)], CONTROL, without_own=True)
     return Finding(

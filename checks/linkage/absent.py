@@ -41,18 +41,5 @@ def nearest_profile(shadow: Case, people: np.ndarray) -> np.ndarray:
     100K, padded: 6 records serve 43 people, and 4 % of the members find their own group instead of 78 %).
     """
     profiles = sp.csr_array(shadow.truth.ratings[people])
-    found = nearest_records(shadow, profiles, fill=item_means(shadow), rated_only=True)
+    found = nearest_records(shadow, profiles, fill=shadow.item_means, rated_only=True)
     return found.ranks.best_at.astype(np.int64)
-
-
-def item_means(case: Case) -> np.ndarray:
-    """Mean rating of each item in the truth, the mean of all where nobody rated it."""
-    ratings = case.truth.ratings
-    count = np.bincount(ratings.indices, minlength=ratings.shape[1])
-    total = np.bincount(ratings.indices, weights=ratings.data, minlength=ratings.shape[1])
-    overall = (
-        float(ratings.data.mean(dtype=np.float64))
-        if ratings.nnz
-        else (case.release.low + case.release.high) / 2
-    )
-    return np.where(count > 0, total / np.maximum(count, 1), overall)

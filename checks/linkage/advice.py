@@ -24,9 +24,7 @@ TRIED = 300  # popular items tried at each step: everybody can say something abo
 LEVELS = (1, 5, 10, 100)
 
 
-def advise(
-    truth: Truth, case: Case, mentions: list[str], user: str | None = None, most: int = 5
-) -> dict[str, Any]:
+def advise(case: Case, mentions: list[str], user: str | None = None, most: int = 5) -> dict[str, Any]:
     """What Scoring makes of somebody's mentions, and up to `most` further ones against it.
 
     `user` is the source's id of who mentioned them, where known: then the rank is that person's own and only items
@@ -41,6 +39,7 @@ def advise(
     - `identified_within`: for k = 1, 5, 10, 100, whether the person is k-identified;
     - `advice`: items in the order to mention them, with their `raters` and the `rank_after`.
     """
+    truth = case.truth
     items = _positions(truth, mentions)
     person = None if user is None else _row(truth, user)
     said = Knowledge(
@@ -63,13 +62,12 @@ def advise(
         "fit_best": int(before.best_people[0]),
         "lead": _finite(float(before.eccentricity[0])),
         "identified_within": {str(k): place <= k for k in LEVELS},
-        "advice": _advice(truth, case, said, own, person, most) if math.isfinite(place) else [],
+        "advice": _advice(case, said, own, person, most) if math.isfinite(place) else [],
     }
 
 
-def _advice(
-    truth: Truth, case: Case, said: Knowledge, own: int, person: int | None, most: int
-) -> list[dict[str, Any]]:
+def _advice(case: Case, said: Knowledge, own: int, person: int | None, most: int) -> list[dict[str, Any]]:
+    truth = case.truth
     assert truth.items is not None
     useless = said.items if person is None else np.union1d(said.items, truth.ratings[[person]].indices)
     popular = most_popular_first(truth.raters)

@@ -28,7 +28,6 @@ from checks.result import TOPS, Finding, Outcome
 from checks.stats import Risk, beyond_chance
 from tasks.errors import Refused
 
-CONTROL_TARGETS = 400  # the raw data are larger than any release; a control needs no narrow interval
 BROKEN = 0.5  # share of the control's targets that must be found in the raw data
 ECCENTRICITY = 1.5  # Narayanan & Shmatikov: how far the best must stand out before they claim a match
 
@@ -100,14 +99,12 @@ def trial(
     rule_of: RuleOf,
     model: Model,
     *,
-    most: int | None = None,
     targets: np.ndarray | None = None,
     entropic: bool = False,
 ) -> Trial:
     """Attack the people of a case: these, or those the case chooses."""
     if targets is None:
         targets = case.targets("knowledge", heavy=model.choice == "forum")
-    targets = targets if most is None else targets[:: max(1, -(-len(targets) // most))]
     knows = known(case.truth, targets, model)
     ranks = rank(
         case.postings,
@@ -134,6 +131,8 @@ def _judge(
     below = 0 if case.single else max(t.below(case.release.k) for t in trials)
     alive, said = control_of(case.raw, rule_of, control)
     within = "" if case.single else f"{below:,} targets are within the first {case.release.k - 1} people. "
+    if case.release.complete and rule_of(case.world).kind == "presence":
+        within += "Every group has every item, so which items are known tells nothing here. "
     groups = "; ".join(f"{t.model.name}: {_tops(t.ranks.group_rank)[1]:.1%}" for t in trials)
     return Finding(
         high <= allowed + 1e-9 and below == 0,
@@ -154,7 +153,7 @@ def _judge(
 def control_of(raw: Case, rule_of: RuleOf, model: Model) -> tuple[bool, str]:
     """Does the attack break the raw data, or, where those resist it, find people by an item of their own? And does it
     leave people alone whose record was taken away?"""
-    broken = trial(raw, rule_of, model, most=CONTROL_TARGETS)
+    broken = trial(raw, rule_of, model, targets=raw.control_targets(heavy=model.choice == "forum"))
     strangers, expected = _strangers(raw, rule_of, model)
     quiet = not beyond_chance(strangers, len(broken.ranks), expected)
     said = (
@@ -183,8 +182,7 @@ def _baseline(case: Case, rule_of: RuleOf, model: Model) -> float:
 def _strangers(raw: Case, rule_of: RuleOf, model: Model) -> tuple[int, float]:
     """The control's targets without their own record: how many are taken for a record drawn at random, and
     the share of them that chance explains."""
-    targets = raw.targets("knowledge", heavy=model.choice == "forum")
-    targets = targets[:: max(1, -(-len(targets) // CONTROL_TARGETS))]
+    targets = raw.control_targets(heavy=model.choice == "forum")
     knows = known(raw.truth, targets, model)
     own = raw.record_of(targets)
     somebody = raw.draw("strangers").integers(0, max(1, raw.postings.records - 1), len(targets))

@@ -374,3 +374,9 @@ def reopen(made: Made, published: Path, private: Path) -> Case:
     release = Release(published)
     truth = Truth.build(release, Membership.read(private), blocks(made))
     return Case(release, truth, private, SNAPSHOT)
+
+
+def rows_of(case: Case, table: np.ndarray) -> np.ndarray:
+    """The people of a table (NaN: not rated), in its order, as rows of the truth (which lie by pseudonym)."""
+    known = case.truth.ratings.toarray()
+    return np.array([int(np.flatnonzero((known == row).all(axis=1))[0]) for row in np.nan_to_num(table)])

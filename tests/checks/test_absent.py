@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from checks import gate
-from checks.linkage.absent import absent_ranks, absent_risk, item_means, nearest_profile
+from checks.linkage.absent import absent_ranks, absent_risk, nearest_profile
 from checks.linkage.knowledge import Model
 from checks.linkage.rules import Rule
 from checks.registry import registered
@@ -83,7 +83,7 @@ def test_what_was_held_out_of_members_is_not_known_about_them(six):
 def test_the_nearest_profile_counts_what_somebody_rated(six):
     """Person 5 rated 4 and 1: group 0 is 16/9 away (it lacks item 2, whose mean is 7/3), group 1 is 4 away."""
     shadow = six().shadow
-    assert item_means(shadow).tolist() == pytest.approx([4, 14 / 5, 7 / 3, 37 / 12])
+    assert shadow.item_means.tolist() == pytest.approx([4, 14 / 5, 7 / 3, 37 / 12])
     assert nearest_profile(shadow, by_name(shadow, [4, 5])).tolist() == [0, 0]
     assert nearest_profile(shadow, by_name(shadow, [2])).tolist() == [1]
 

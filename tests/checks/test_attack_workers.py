@@ -118,7 +118,7 @@ def _scratch(private: Path) -> list[Path]:
 
 def test_working_files_are_the_owners_hold_no_ids_and_go_with_the_case(truth, tmp_path, workers):
     case = Case(RawRelease(truth, low=1.0, high=5.0), truth, tmp_path, engine=workers)
-    trial(case, tf_idf.rule, Model(8), most=50)
+    trial(case, tf_idf.rule, Model(8))
     (place,) = _scratch(tmp_path)
     assert stat.S_IMODE(place.stat().st_mode) == 0o700
     files = [file for file in place.rglob("*") if file.is_file()]
@@ -137,7 +137,7 @@ def _failing(truth, private, on):
     """As the gate does: what is wrong is kept, the exception is not."""
     case = Case(RawRelease(truth, low=1.0, high=5.0), truth, private, engine=on)
     try:
-        trial(case, scoring.rule, Model(8), most=50)
+        trial(case, scoring.rule, Model(8))
     except Refused as problem:
         assert len(_scratch(private)) == 1
         return problem.what

@@ -41,9 +41,7 @@ def six(tmp_path):
 
 
 def everybody(case):
-    """The people of RATINGS, in its order, as rows of the truth (which are in the order of pseudonyms)."""
-    table = case.truth.ratings.toarray()
-    return np.array([int(np.flatnonzero((table == row).all(axis=1))[0]) for row in np.nan_to_num(RATINGS)])
+    return made.rows_of(case, RATINGS)
 
 
 def result(case):
