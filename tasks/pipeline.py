@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("murmur")
 
 Progress = Callable[[str, int, int], None]
+Watch = Callable[[str], contextlib.AbstractContextManager[object]]
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class Run:
     seconds: dict[str, float] = field(default_factory=dict)
     given: dict[str, dict] = field(default_factory=dict)  # results this run has, made by it or handed to it
     purpose: str = "release"
+    watch: Watch = contextlib.nullcontext  # entered with a step's name while that step runs
 
     @property
     def private(self) -> Path:
@@ -204,9 +206,9 @@ def _execute(name: str, release: Run) -> dict[str, Any]:
             job = Job(release, name, params, {n: Path(r["path"]) for n, r in inputs.items()}, out)
             with _measured(name, release):
                 counts = module.run(job)
-            restrict(out)
-            files = files_below(out)
-            write_json(out / "step.json", {"step": name, "key": key, "counts": counts, "files": files})
+                restrict(out)
+                files = files_below(out)
+                write_json(out / "step.json", {"step": name, "key": key, "counts": counts, "files": files})
             reference = _finished(out, key)
             assert reference is not None
     return reference
@@ -239,7 +241,8 @@ def _measured(step: str, release: Run) -> Iterator[None]:
     name = step if release.purpose == "release" else f"{release.purpose} {step}"
     cpu, wall = release.engine.cpu_seconds(), time.monotonic()
     try:
-        yield
+        with release.watch(name):
+            yield
     finally:
         cpu = release.engine.cpu_seconds() - cpu
         release.seconds[name] = round(release.seconds.get(name, 0.0) + cpu, 3)

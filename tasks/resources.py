@@ -3,6 +3,7 @@
 import contextlib
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -14,6 +15,9 @@ class PeakMemory:
 
     def __init__(self, interval_seconds: float = 0.2) -> None:
         self.peak_bytes = 0
+        self.peaks: dict[str, int] = {}  # the same, while each thing named to `during` went on
+        self._under_way: list[str] = []
+        self._lock = threading.Lock()
         self._interval = interval_seconds
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -26,16 +30,33 @@ class PeakMemory:
         self._stop.set()
         self._thread.join()
 
+    @contextlib.contextmanager
+    def during(self, name: str) -> Iterator[None]:
+        """Keep the peak of what happens in here under this name as well; may be nested."""
+        with self._lock:
+            self._under_way.append(name)
+        self._sample()  # something short may begin and end between two samples
+        try:
+            yield
+        finally:
+            self._sample()
+            with self._lock:
+                self._under_way.remove(name)
+
     def _watch(self) -> None:
-        this = psutil.Process(os.getpid())
         while True:
-            with contextlib.suppress(psutil.Error):
-                family = [this, *this.children(recursive=True)]
-                self.peak_bytes = max(
-                    self.peak_bytes, sum(_proportional_bytes(member.pid) for member in family)
-                )
+            self._sample()
             if self._stop.wait(self._interval):
                 return
+
+    def _sample(self) -> None:
+        this = psutil.Process(os.getpid())
+        with self._lock, contextlib.suppress(psutil.Error):
+            family = [this, *this.children(recursive=True)]
+            now = sum(_proportional_bytes(member.pid) for member in family)
+            self.peak_bytes = max(self.peak_bytes, now)
+            for name in self._under_way:
+                self.peaks[name] = max(self.peaks.get(name, 0), now)
 
 
 def _proportional_bytes(pid: int) -> int:
