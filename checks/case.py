@@ -3,7 +3,8 @@
 import datetime
 import hashlib
 import tempfile
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -12,10 +13,12 @@ import pandas as pd
 import pyarrow as pa
 import scipy.sparse as sp
 
+from checks.groups import GroupBlock, Groups
 from checks.linkage.postings import Postings
 from checks.linkage.rules import HEAVY_ITEMS, World
 from checks.raw import RawRelease
 from checks.release import Release
+from checks.scratch import forget, working_files
 from checks.seeds import seeded
 from checks.stats import sample_size
 from checks.truth import Truth
@@ -60,28 +63,49 @@ class Case:
         ones = np.ones(len(listed), dtype=np.float32)
         return sp.csr_array((ones, (rows[listed], listed)), shape=(self.release.n_groups, len(rows)))
 
+    def group_blocks(self) -> Iterator[GroupBlock]:
+        """The blocks of the release, each with what the members of its groups really rated."""
+        for profiles in self.release.blocks():
+            yield self.groups.block(profiles)
+
+    @cached_property
+    def groups(self) -> Groups:
+        """Who is in which group."""
+        return Groups(self.truth, self.release.n_groups)
+
     @cached_property
     def contributors(self) -> sp.csr_array:
         """Groups × items: how many members really rated the item."""
-        return sorted_rows(self.belongs @ self.truth.pattern)
+        return self._whole([block.contributors for block in self.group_blocks()])
 
     @cached_property
     def rating_sums(self) -> sp.csr_array:
         """Groups × items: the sum of the members' real ratings, stored where there are contributors."""
-        counts = self.contributors
-        sums = sorted_rows(self.belongs @ self.truth.ratings)
-        if sums.nnz == counts.nnz and np.array_equal(sums.indices, counts.indices):
-            return sums
-        return align(sums, counts)  # ratings that cancel out to 0 must not vanish from the pattern
+        return self._whole([block.rating_sums for block in self.group_blocks()])
 
-    @cached_property
+    def _whole(self, parts: list[sp.csr_array]) -> sp.csr_array:
+        indptr = np.cumsum(np.concatenate([[0], *(np.diff(part.indptr) for part in parts)]))
+        items = np.concatenate([np.zeros(0, np.int32), *(part.indices for part in parts)])
+        data = np.concatenate([np.zeros(0, np.float32), *(part.data for part in parts)])
+        return sp.csr_array((data, items, indptr), shape=(self.release.n_groups, self.release.n_items))
+
+    @property
     def members(self) -> np.ndarray:
         """Real people (in source and membership) listed per group."""
-        return np.asarray(self.belongs.sum(axis=1)).ravel().astype(np.int64)
+        return self.groups.sizes
 
     def targets(self, *names: object, heavy: bool = False) -> np.ndarray:
         """People to attack, all or of the heaviest raters: everybody, or a sample that follows from the release and is
         the same for all who use these names."""
+        if (names, heavy) not in self._chosen:
+            self._chosen[names, heavy] = self._choose(names, heavy)
+        return self._chosen[names, heavy]
+
+    @cached_property
+    def _chosen(self) -> dict[tuple[tuple[object, ...], bool], np.ndarray]:
+        return {}
+
+    def _choose(self, names: tuple[object, ...], heavy: bool) -> np.ndarray:
         rated = np.diff(self.truth.ratings.indptr)
         known = np.flatnonzero((self.truth.row_of_user >= 0) & (rated > 0))
         if heavy:
@@ -105,11 +129,9 @@ class Case:
     @cached_property
     def item_means(self) -> np.ndarray:
         """Mean rating of each item in the truth; the mean of all where nobody rated it."""
-        ratings, items = self.truth.ratings, self.release.n_items
-        count = np.bincount(ratings.indices, minlength=items)
-        total = np.bincount(ratings.indices, weights=ratings.data, minlength=items)
+        count, total = self.truth.item_totals
         centre = (self.release.low + self.release.high) / 2
-        overall = float(ratings.data.mean(dtype=np.float64)) if ratings.nnz else centre
+        overall = total.sum() / count.sum() if count.any() else centre
         return np.where(count > 0, total / np.maximum(count, 1), overall)
 
     def draw(self, *names: object) -> np.random.Generator:
@@ -154,28 +176,33 @@ class Case:
 
     @cached_property
     def scratch(self) -> tempfile.TemporaryDirectory:
-        """The judge's working files: readable by the owner only, beside the private files where there are any
-        (workers on other machines see those), gone with the case."""
-        try:
-            return tempfile.TemporaryDirectory(prefix=".attack-", dir=self.private)
-        except OSError:  # an audit may be allowed to read the private files and not to write
-            return tempfile.TemporaryDirectory(prefix="murmur-attack-")
+        """The working files of this case, gone with it."""
+        return working_files(self.private)
 
     def close(self) -> None:
-        """Remove the working files of this case and of those made from it."""
+        """Remove the working files of this case, of what it judges and of the cases made from it."""
         for name in ("raw", "shadow"):
             other = self.__dict__.get(name)
             if other is not None and other is not self:
                 other.close()
         if "scratch" in self.__dict__:
             self.scratch.cleanup()
+        self.release.close()
+        if self.given_truth is not None:
+            self.given_truth.close()
+
+    def forget(self) -> None:
+        """Let go of the pages of the truth that were touched so far; they come back when they are needed."""
+        if self.given_truth is not None:
+            ratings = self.given_truth.ratings
+            forget(ratings.indices, ratings.data, self.given_truth.days)
 
     @cached_property
     def raw(self) -> "Case":
         """The same people's raw data, as if published with the names removed."""
         if isinstance(self.release, RawRelease):
             return self
-        truth = replace(self.truth, row_of_user=np.arange(self.truth.users, dtype=np.int32))
+        truth = self.truth.listed_at(np.arange(self.truth.users, dtype=np.int32))
         raw = RawRelease(truth, low=self.release.low, high=self.release.high, k=self.release.k)
         return Case(raw, truth, self.private, self.snapshot, self.engine)
 
@@ -201,10 +228,8 @@ class Case:
         low, high = self.release.low, self.release.high
         truth = self.truth
         items = len(truth.raters) + truth.unlisted_items
-        own = np.concatenate([np.diff(block.indptr) for block in self.release.blocks()] or [np.zeros(0, int)])
-        heavy = max(
-            _share_above(lengths, HEAVY_ITEMS * items) for lengths in (np.diff(truth.ratings.indptr), own)
-        )
+        both = (np.diff(truth.ratings.indptr), self.release.lengths)
+        heavy = max(_share_above(lengths, HEAVY_ITEMS * items) for lengths in both)
         return World(truth.raters, truth.source_users, self.single, truth.half_level, low, high, items, heavy)
 
     @cached_property
@@ -227,15 +252,7 @@ class Case:
     @cached_property
     def published(self) -> np.ndarray:
         """The published value of every entry of `contributors`; NaN where the item is not published there."""
-        counts = self.contributors
-        values = np.empty(counts.nnz, dtype=np.float32)
-        for block in self.release.blocks():
-            first, last = counts.indptr[block.start], counts.indptr[block.start + block.rows]
-            rows = np.repeat(
-                np.arange(block.rows), np.diff(counts.indptr[block.start : block.start + block.rows + 1])
-            )
-            values[first:last] = block.table()[rows, counts.indices[first:last]]
-        return values
+        return np.concatenate([np.zeros(0, np.float32), *(block.published for block in self.group_blocks())])
 
 
 def _share_above(lengths: np.ndarray, limit: float) -> float:
@@ -244,21 +261,7 @@ def _share_above(lengths: np.ndarray, limit: float) -> float:
     return above / len(lengths) if above > HANDFUL else 0.0
 
 
-def sorted_rows(matrix: sp.csr_array) -> sp.csr_array:
-    """With the columns of each row ascending (sparse products leave them in any order)."""
-    matrix = sp.csr_array(matrix)
-    matrix.sort_indices()
-    return matrix
-
-
 def cell_keys(matrix: sp.csr_array) -> np.ndarray:
     """One ascending number per stored entry: row · columns + column."""
     rows = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
     return rows * matrix.shape[1] + matrix.indices
-
-
-def align(values: sp.csr_array, pattern: sp.csr_array) -> sp.csr_array:
-    """`values` stored exactly where `pattern` stores something, zeros included."""
-    data = np.zeros(pattern.nnz, dtype=np.float32)
-    data[np.searchsorted(cell_keys(pattern), cell_keys(values))] = values.data
-    return sp.csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)

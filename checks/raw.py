@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from checks.release import BLOCK_CELLS, Profiles, Release
+from checks.profiles import Profiles
+from checks.release import BLOCK_CELLS, Release
 from checks.truth import Truth
 
 
@@ -39,7 +40,9 @@ class RawRelease(Release):
             "rating_scale": [low, high],
             "withheld": {"users": 0, "items": 0, "why": ""},
         }
-        self._cache = None
+
+    def close(self) -> None:
+        """There are no working files: the truth has its own."""
 
     @property
     def dated(self) -> bool:
@@ -51,20 +54,31 @@ class RawRelease(Release):
         """Everybody for themselves: two people with the same ratings are still two records."""
         return np.arange(self.n_groups)
 
-    def _read(self) -> Iterator[Profiles]:
+    @property
+    def lengths(self) -> np.ndarray:  # type: ignore[override]
+        """Everybody's number of ratings."""
+        return np.diff(self.truth.ratings.indptr)
+
+    def blocks(self) -> Iterator[Profiles]:
+        """Everybody's ratings, a few people at a time."""
+        return (self._block(start, stop) for start, stop in self.ranges())
+
+    def long_blocks(self) -> Iterator[Profiles]:
+        """The same by the number of ratings, which fill little of a full table."""
+        indptr = self.truth.ratings.indptr
+        start = 0
+        while start < self.n_groups:
+            enough = int(np.searchsorted(indptr, indptr[start] + BLOCK_CELLS, side="right")) - 1
+            stop = min(max(enough, start + 1), self.n_groups)
+            yield self._block(start, stop)
+            start = stop
+
+    def _block(self, start: int, stop: int) -> Profiles:
         ratings = self.truth.ratings
-        rows = max(1, BLOCK_CELLS // max(1, self.n_items))
-        for start in range(0, self.n_groups, rows):
-            indptr = ratings.indptr[start : start + rows + 1].astype(np.int64)
-            cells = slice(indptr[0], indptr[-1])
-            days = None if self.truth.days is None else self.truth.days[cells]
-            yield Profiles(
-                start,
-                indptr - indptr[0],
-                ratings.indices[cells].astype(np.int32, copy=False),
-                ratings.data[cells],
-                self.n_items,
-                self.low,
-                0.0,
-                days,
-            )
+        indptr = ratings.indptr[start : stop + 1].astype(np.int64)
+        cells = slice(indptr[0], indptr[-1])
+        days = None if self.truth.days is None else self.truth.days[cells]
+        items = ratings.indices[cells].astype(np.int32, copy=False)
+        return Profiles(
+            start, indptr - indptr[0], items, ratings.data[cells], self.n_items, self.low, 0.0, days
+        )

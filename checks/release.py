@@ -1,9 +1,8 @@
 """The published files as anybody gets them: strict about their schema, read in blocks of groups."""
 
-import hashlib
 import math
+import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import scipy.sparse as sp
 
+from checks.profiles import Profiles
+from checks.scratch import working_files
+from checks.stored import StoredProfiles, digests_of
 from tasks.errors import Refused
 from tasks.store import digest, read_json
 
@@ -24,6 +25,7 @@ ENCODINGS: dict[str, np.dtype] = {
     "float32": np.dtype("<f4"),
 }
 BLOCK_CELLS = 2_000_000
+HEADS = 16_384  # groups whose number of items is read at once
 CACHE_BYTES = 96 * 2**20
 
 _SCHEMAS = {
@@ -42,71 +44,14 @@ _MANIFEST_KEYS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Profiles:
-    """Consecutive groups: the items of each (None: all of them) and the published code of each item."""
-
-    start: int
-    indptr: np.ndarray
-    items: np.ndarray | None
-    codes: np.ndarray
-    n_items: int
-    origin: float
-    step: float
-    days: np.ndarray | None = None  # when each cell was rated; only the raw data tell (checks/raw.py)
-
-    @property
-    def rows(self) -> int:
-        """Number of groups in the block."""
-        return len(self.indptr) - 1
-
-    @property
-    def rows_slice(self) -> slice:
-        """Where these groups lie among all groups."""
-        return slice(self.start, self.start + self.rows)
-
-    @property
-    def values(self) -> np.ndarray:
-        """The published ratings, flat, in the order of the cells."""
-        if self.codes.dtype == np.float32:
-            return self.codes
-        return (self.origin + self.codes.astype(np.float32) * np.float32(self.step)).astype(np.float32)
-
-    @property
-    def columns(self) -> np.ndarray:
-        """The item position of every cell."""
-        if self.items is not None:
-            return self.items
-        return np.tile(np.arange(self.n_items, dtype=np.int32), self.rows)
-
-    def row_numbers(self) -> np.ndarray:
-        """The row within the block of every cell."""
-        return np.repeat(np.arange(self.rows, dtype=np.int32), np.diff(self.indptr))
-
-    def matrix(self) -> sp.csr_array:
-        """Ratings as a sparse matrix; a published 0 stays a stored 0."""
-        return sp.csr_array((self.values, self.columns, self.indptr), shape=(self.rows, self.n_items))
-
-    def pattern(self) -> sp.csr_array:
-        """1 where an item is published."""
-        ones = np.ones(len(self.codes), dtype=np.float32)
-        return sp.csr_array((ones, self.columns, self.indptr), shape=(self.rows, self.n_items))
-
-    def table(self) -> np.ndarray:
-        """Ratings as a dense array, NaN where an item is not published."""
-        if self.items is None:
-            return self.values.reshape(self.rows, self.n_items)
-        dense = np.full((self.rows, self.n_items), np.nan, dtype=np.float32)
-        dense[self.row_numbers(), self.items] = self.values
-        return dense
-
-
 class Release:
     """A published (or candidate) release. Opening it refuses anything that is not in the contract's
-    schema."""
+    schema. With a `private` directory a large release is decoded once, into working files there; without, at
+    every walk."""
 
-    def __init__(self, directory: str | Path) -> None:
+    def __init__(self, directory: str | Path, private: Path | None = None) -> None:
         self.directory = Path(directory)
+        self.private = private
         self.manifest = _manifest(self.directory)
         privacy = self.manifest["privacy"]
         self.k, self.l, self.b = (int(privacy[name]) for name in ("k", "l", "b"))
@@ -125,7 +70,11 @@ class Release:
         self.sizes = _ints(heads.column("size"), "groups.parquet: size")
         if pc.any(pc.is_null(self.pseudonyms)).as_py() or pc.any(pc.is_null(self.items)).as_py():
             raise Refused("there are null ids", where=str(self.directory), remedy="publish the release anew")
-        self._cache: list[Profiles] | None = None
+
+    def close(self) -> None:
+        """Remove the working files."""
+        if "_files" in self.__dict__:
+            self._files.cleanup()
 
     @property
     def n_items(self) -> int:
@@ -169,49 +118,89 @@ class Release:
     @cached_property
     def profile_of_group(self) -> np.ndarray:
         """A number per group, by first appearance: groups with equal published content have equal numbers."""
-        digests = []
-        for block in self.blocks():
-            for row in range(block.rows):  # over groups, not people: a hash each
-                cells = slice(block.indptr[row], block.indptr[row + 1])
-                content = hashlib.blake2b(block.codes[cells].tobytes(), digest_size=16)
-                everything = block.items is None or cells.stop - cells.start == block.n_items
-                content.update(b"all" if everything else block.columns[cells].tobytes())
-                digests.append(content.digest())
-        if not digests:
+        digests = self._digests
+        if not len(digests):
             return np.empty(0, np.int64)
-        _, first, number = np.unique(np.array(digests, dtype="S16"), return_index=True, return_inverse=True)
+        _, first, number = np.unique(digests, return_index=True, return_inverse=True)
         order = np.empty(len(first), np.int64)
         order[np.argsort(first)] = np.arange(len(first))
         return order[number]
 
     @cached_property
+    def lengths(self) -> np.ndarray:
+        """Published items of every group."""
+        with pq.ParquetFile(self.directory / "groups.parquet") as file:
+            batches = file.iter_batches(batch_size=HEADS, columns=["items"])
+            parts = [self._list_lengths(batch.column("items")) for batch in batches]
+        return np.concatenate([np.zeros(0, np.int64), *parts])
+
+    @property
     def cells(self) -> int:
         """Number of published (group, item) cells."""
-        return sum(len(block.codes) for block in self.blocks())
+        return int(self.lengths.sum())
 
     @property
     def dated(self) -> bool:
         """Whether the cells tell when they were rated: never in what is published."""
         return False
 
-    @cached_property
+    @property
     def complete(self) -> bool:
         """True when every group has every item, so that the items of a group tell nothing."""
         return self.cells == self.n_groups * self.n_items
 
     def blocks(self) -> Iterator[Profiles]:
-        """The groups in blocks of a few million cells; small releases are decoded once and kept."""
-        if self._cache is not None:
-            yield from self._cache
-            return
-        kept: list[Profiles] | None = []
-        size = 0
-        for block in self._read():
-            if kept is not None:
-                size += block.codes.nbytes + (0 if block.items is None else block.items.nbytes)
-                kept = [*kept, block] if size <= CACHE_BYTES else None
-            yield block
-        self._cache = kept
+        """The groups in blocks of a few million cells of a full table; small releases are decoded once and kept."""
+        if self._small:
+            yield from self._decoded
+        elif self.private is None:
+            yield from self._read()
+        else:
+            for start, stop in self.ranges():
+                yield self.stored.block(start, stop)
+
+    def long_blocks(self) -> Iterator[Profiles]:
+        """The same for those who never make a full table of a block."""
+        return self.blocks()
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """First and last group of the blocks: what workers are given who read `stored` themselves."""
+        rows = max(1, BLOCK_CELLS // max(1, self.n_items))
+        return [(start, min(start + rows, self.n_groups)) for start in range(0, self.n_groups, rows)]
+
+    @property
+    def stored(self) -> StoredProfiles:
+        """The decoded release in files."""
+        return self._written[0]
+
+    @cached_property
+    def _written(self) -> tuple[StoredProfiles, np.ndarray]:
+        """The files, and the digest of every group's content."""
+        place, dense = Path(self._files.name), self.complete
+        stored = StoredProfiles(place, self.dtype, self.n_items, self.low, self.step, dense)
+        return stored, stored.write(self._read())
+
+    @cached_property
+    def _files(self) -> tempfile.TemporaryDirectory:
+        return working_files(self.private)
+
+    @property
+    def _small(self) -> bool:
+        per_cell = self.dtype.itemsize + (0 if self.complete else 4)
+        return self.cells * per_cell <= CACHE_BYTES
+
+    @cached_property
+    def _decoded(self) -> list[Profiles]:
+        return list(self._read())
+
+    @cached_property
+    def _digests(self) -> np.ndarray:
+        if self.private is not None and not self._small:
+            return self._written[1]
+        return np.array([digest for block in self.blocks() for digest in digests_of(block)], dtype="S16")
+
+    def _list_lengths(self, lists: pa.ListArray) -> np.ndarray:
+        return pc.fill_null(pc.list_value_length(lists), self.n_items).to_numpy().astype(np.int64)
 
     def _read(self) -> Iterator[Profiles]:
         rows = max(1, BLOCK_CELLS // max(1, self.n_items))
@@ -229,7 +218,7 @@ class Release:
         offsets = np.frombuffer(ratings.buffers()[1], dtype=np.int32)[ratings.offset :][: len(ratings) + 1]
         data = ratings.buffers()[2] if len(ratings) and offsets[-1] > offsets[0] else None
         raw = np.frombuffer(data, dtype=np.uint8)[offsets[0] : offsets[-1]] if data else np.empty(0, np.uint8)
-        counts = pc.fill_null(pc.list_value_length(lists), self.n_items).to_numpy().astype(np.int64)
+        counts = self._list_lengths(lists)
         if not np.array_equal(np.diff(offsets), counts * self.dtype.itemsize):
             raise Refused(
                 "a group has more or fewer ratings than items", where=where, remedy="publish the release anew"

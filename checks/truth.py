@@ -5,13 +5,14 @@ would confirm their mistakes.
 """
 
 import datetime
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 COMMON_LEVEL = 0.005  # share of all ratings from which a value counts as a level of the scale
 MOST_LEVELS = 21  # with more, the scale is continuous
+STRETCH = 4_000_000  # ratings looked at together
+
+_ABOUT_RATINGS = ("item_totals", "value_counts", "half_level")  # what does not depend on who is listed where
 
 _COLUMNS = {"user": pa.string(), "pseudonym": pa.string(), "group": pa.int32()}
 
@@ -100,6 +104,40 @@ class Truth:
         r = self.ratings
         return sp.csr_array((np.ones(r.nnz, dtype=np.float32), r.indices, r.indptr), shape=r.shape)
 
+    def close(self) -> None:
+        """Remove the working files."""
+
+    def listed_at(self, row_of_user: np.ndarray) -> "Truth":
+        """The same ratings where people are listed elsewhere; what is known about the ratings stays known."""
+        other = replace(self, row_of_user=row_of_user)
+        other.__dict__.update({name: self.__dict__[name] for name in _ABOUT_RATINGS if name in self.__dict__})
+        return other
+
+    @cached_property
+    def item_totals(self) -> tuple[np.ndarray, np.ndarray]:
+        """How many ratings each item has (of the people here), and their sum."""
+        items = self.ratings.shape[1]
+        count, total = np.zeros(items, np.int64), np.zeros(items)
+        for part in self.stretches():
+            own = self.ratings.indices[part]
+            count += np.bincount(own, minlength=items)
+            total += np.bincount(own, weights=self.ratings.data[part], minlength=items)
+        return count, total
+
+    @cached_property
+    def value_counts(self) -> tuple[np.ndarray, np.ndarray]:
+        """The different ratings that are given, ascending, and how often each."""
+        values, counts = np.zeros(0, np.float32), np.zeros(0, np.int64)
+        for part in self.stretches():
+            code, own = pd.factorize(self.ratings.data[part])
+            values, place = np.unique(np.concatenate([values, own]), return_inverse=True)
+            counts = np.bincount(place, weights=np.concatenate([counts, np.bincount(code)])).astype(np.int64)
+        return values, counts
+
+    def stretches(self, entries: int = STRETCH) -> Iterator[slice]:
+        """All ratings, a few million at a time: nothing that is computed from them need be as long as they are."""
+        return (slice(start, start + entries) for start in range(0, self.ratings.nnz, entries))
+
     @cached_property
     def half_level(self) -> float:
         """Half the distance between two ratings people can give: nearer than this is 'the same rating'.
@@ -107,7 +145,7 @@ class Truth:
         Of the levels that people commonly give: a stray 3.33 must not blind every comparison. On continuous
         scales, a fortieth of the scale's width.
         """
-        values, counts = np.unique(self.ratings.data, return_counts=True)
+        values, counts = self.value_counts
         if len(values) < 2:
             return 0.5
         usual = counts >= COMMON_LEVEL * counts.sum()

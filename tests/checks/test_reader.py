@@ -1,5 +1,8 @@
 """Reading what was published: every encoding, and nothing that is not in the contract."""
 
+import pickle
+import stat
+
 import made_releases as made
 import numpy as np
 import pyarrow as pa
@@ -28,20 +31,39 @@ def test_values_come_back_to_the_step(case, releases):
         assert release.cells == (~np.isnan(wanted)).sum()
 
 
-def test_blocks_and_cache_do_not_matter(case, monkeypatch):
-    opened = case("simple").release
-    once = whole(opened)
+@pytest.mark.parametrize("name", ["simple", "padded"])
+def test_blocks_and_where_they_are_kept_do_not_matter(case, monkeypatch, tmp_path, name):
+    opened = case(name).release
+    once, alike = whole(opened), opened.profile_of_group
     monkeypatch.setattr(reader, "BLOCK_CELLS", 1000)
     monkeypatch.setattr(reader, "CACHE_BYTES", 10)
-    again = Release(opened.directory)
-    parts = list(again.blocks())
-    assert len(parts) > 5
-    assert again._cache is None
-    assert np.array_equal(whole(again), once, equal_nan=True)
-    for part in parts:
-        rows = slice(part.start, part.start + part.rows)
-        assert np.array_equal(part.pattern().toarray() > 0, ~np.isnan(once[rows]))
-        assert part.matrix().toarray() == pytest.approx(np.nan_to_num(once[rows]))
+    for again in (Release(opened.directory), Release(opened.directory, tmp_path)):
+        parts = list(again.blocks())
+        assert len(parts) > 5
+        assert np.array_equal(whole(again), once, equal_nan=True)
+        assert (again.cells, again.complete) == (opened.cells, opened.complete)
+        assert np.array_equal(again.profile_of_group, alike)
+        for part in parts:
+            rows = slice(part.start, part.start + part.rows)
+            assert np.array_equal(part.pattern().toarray() > 0, ~np.isnan(once[rows]))
+            assert part.matrix().toarray() == pytest.approx(np.nan_to_num(once[rows]))
+            group, item = np.indices((part.rows, part.n_items)).reshape(2, -1)
+            assert np.array_equal(part.at(group, item), once[rows].ravel(), equal_nan=True)
+        again.close()
+    assert list(tmp_path.glob(".attack-*")) == []
+
+
+def test_a_large_release_is_decoded_once_into_the_owners_files(case, monkeypatch, tmp_path):
+    monkeypatch.setattr(reader, "CACHE_BYTES", 10)
+    release = Release(case("simple").release.directory, tmp_path)
+    release.profile_of_group  # noqa: B018
+    monkeypatch.setattr(Release, "_decode", None)
+    assert sum(len(block.codes) for block in release.blocks()) == release.cells
+    (place,) = tmp_path.glob(".attack-*")
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    there = pickle.loads(pickle.dumps(release.stored))  # as workers get it
+    for start, stop in release.ranges():
+        assert np.array_equal(there.block(start, stop).codes, release.stored.block(start, stop).codes)
 
 
 @settings(max_examples=40, deadline=None)
