@@ -6,8 +6,11 @@ import numpy as np
 
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
+from tasks.kernels.points import DensePoints, LowRankPoints, Points
 from tasks.ratings import Ratings
-from tasks.steps.padding import open_model
+from tasks.steps.padding import open_model, open_segments
+
+DENSE_CELLS = 8_000_000
 
 
 class Similarity(Settings):
@@ -24,9 +27,24 @@ class Similarity(Settings):
         keep = config.padding.keep_observed
         return cls(metric=config.clustering.metric, max_diff=high - low, keep_observed=keep)
 
-    def vectors(self, ingest: Path, padding: Path, users: np.ndarray) -> np.ndarray:
-        """Padded rating vectors of some users."""
-        return padded_rows(ingest, padding, users, keep_observed=self.keep_observed)
+    def points(self, ingest: Path, padding: Path, users: np.ndarray) -> Points:
+        """Padded rating vectors of some users; predictions alone stay in the space of their factors."""
+        if self.keep_observed:
+            return DensePoints(
+                padded_rows(ingest, padding, users, keep_observed=True), open_segments(padding)
+            )
+        return self.as_points(padding, np.asarray(open_model(padding).users[users]))
+
+    def as_points(self, padding: Path, held: np.ndarray) -> Points:
+        """Vectors of which the steps hold (and pass on) what `Points.held` says: centres, for instance."""
+        if self.keep_observed:
+            return DensePoints(held, open_segments(padding))
+        model = open_model(padding)
+        return LowRankPoints(held, open_segments(padding), np.asarray(model.items), model.mean)
+
+    def users_at_once(self, n_items: int) -> int:
+        """Users whose vectors a worker holds while it compares them with all centres: 32 MB."""
+        return max(1, DENSE_CELLS // n_items) if self.keep_observed else 8_192
 
     @property
     def measure(self) -> dict:

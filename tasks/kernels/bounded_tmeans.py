@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.kernels.exchange import exchange, fill, means, reassign, seed_from_pairs, seed_from_points
-from tasks.kernels.metrics import METRICS, distances
+from tasks.kernels.metrics import METRICS, distances, listed
+from tasks.kernels.points import DensePoints, Points, squared_pairs
 
 Float32 = npt.NDArray[np.float32]
 Int32 = npt.NDArray[np.int32]
@@ -21,19 +22,21 @@ Int32 = npt.NDArray[np.int32]
 _MOST_PAIRED = 3_000
 # Points per neighbourhood where there are more.
 _MOST_NEARBY = 1_500
-# Above so many cells the pairwise distances would cost more than all that follows: a sketch of the points
+# Above so many cells the pairwise distances would cost more than all that follows: the points' narrow embedding
 # serves to find the partition, which is then refined in the metric itself.
-_MOST_CELLS = 1_000_000_000
-_SKETCH = 32
-# Beyond so many clusters a point is compared with its own centre and the centres nearest to that one only.
-_NEIGHBOURS = 32
+_MOST_CELLS = 400_000_000
+# Points wider than this are compared with so many of the centres only: the nearest in their embedding.
+_NARROW = 32
+_NEIGHBOURS = 8
+# Dense rows that are held at a time where points are not dense: 128 MB.
+_DENSE_CELLS = 32_000_000
 # Exchanges settle in 5–12 sweeps; the bounds only guard against rounding that never settles.
 _SWEEPS = 50
 _SWEEPS_PER_ITERATION = 20
 
 
 def bounded_tmeans(
-    points: npt.ArrayLike,
+    points: npt.ArrayLike | Points,
     *,
     t: int,
     min_size: int,
@@ -42,7 +45,7 @@ def bounded_tmeans(
     iterations: int,
     rng: np.random.Generator,
     max_size: int | None = None,
-) -> tuple[Int32, Float32]:
+) -> tuple[Int32, Points]:
     """Partition the points into t clusters of at least min_size; return labels and the means of the clusters.
 
     Minimised is the sum of the distances to the own cluster's mean, for `euclidean` of their squares. No
@@ -54,9 +57,7 @@ def bounded_tmeans(
     Then at most `iterations` rounds of assignment and means follow in the metric; the best round is kept.
     `euclidean` needs none: its exchanges count exactly the change of the sum of squares.
     """
-    x = np.ascontiguousarray(points, dtype=np.float32)
-    if x.ndim != 2:
-        raise ValueError(f"points must be a matrix, got shape {x.shape}")
+    x = _as_points(points)
     if metric not in METRICS:
         raise ValueError(f"unknown metric {metric!r}; choose one of {', '.join(METRICS)}")
     s = len(x)
@@ -73,17 +74,30 @@ def bounded_tmeans(
         )
     if t == 1:
         labels = np.zeros(s, np.int32)
-        return labels, means(x, labels, 1)
+        return labels, x.means(labels, 1)
     draws = rng.random((8, t, 2 + int(math.log(t))))  # drawn at once: the stream does not depend on the data
-    omega = rng.standard_normal((x.shape[1], min(_SKETCH, x.shape[1])), np.float32)
-    if s <= _MOST_PAIRED:
-        pairs, exact = _pairs(x, metric, max_diff, omega)
-        labels = _search(pairs, t, min_size, most, draws)
+    narrow = x.embedding(rng)
+    cells, exact = s**2 * x.width, False
+    if s > _MOST_PAIRED:
+        labels = _start_large(narrow, t, min_size, most, draws[0])
+    elif metric == "euclidean" and (x.paired_cheaply or cells <= 10 * _MOST_CELLS):
+        labels, exact = _search(x.squared_pairs(), t, min_size, most, draws), True
+    elif metric != "euclidean" and cells <= _MOST_CELLS:
+        labels = _search(_metric_pairs(x, metric, max_diff), t, min_size, most, draws)
     else:
-        labels, exact = _start_large(x, t, min_size, most, draws[0], omega), False
+        labels = _search(squared_pairs(narrow), t, min_size, most, draws)
     if not exact:
-        labels = _refine(x, labels, t, min_size, most, metric, max_diff, iterations)
-    return labels, means(x, labels, t)
+        labels = _refine(x, narrow, labels, t, min_size, most, metric, max_diff, iterations)
+    return labels, x.means(labels, t)
+
+
+def _as_points(points: npt.ArrayLike | Points) -> Points:
+    if isinstance(points, Points):
+        return points
+    values = np.ascontiguousarray(points, dtype=np.float32)
+    if values.ndim != 2:
+        raise ValueError(f"points must be a matrix, got shape {values.shape}")
+    return DensePoints(values)
 
 
 def _search(pairs: Float32, t: int, least: int, most: int, draws: npt.NDArray[np.float64]) -> Int32:
@@ -99,30 +113,8 @@ def _search(pairs: Float32, t: int, least: int, most: int, draws: npt.NDArray[np
     return best
 
 
-def _pairs(x: Float32, metric: str, max_diff: float, omega: Float32) -> tuple[Float32, bool]:
-    """Return pairwise distances to search with, and whether their pair cost is the objective itself."""
-    cells = len(x) ** 2 * x.shape[1]
-    if metric == "euclidean":
-        # A matrix product takes a quarter of the time of a distance cell.
-        if cells <= 4 * _MOST_CELLS:
-            return _squared_pairs(x - x.mean(axis=0, dtype=np.float64).astype(np.float32)), True
-    elif cells <= 2 * _MOST_CELLS:  # half of the cells are enough
-        return _metric_pairs(x, metric, max_diff), False
-    return _squared_pairs(_sketch(x, omega)), False
-
-
-def _squared_pairs(centred: Float32) -> Float32:
-    gram = centred @ centred.T
-    squares = np.diag(gram).copy()
-    gram *= -2
-    gram += squares[:, None]
-    gram += squares[None, :]
-    np.maximum(gram, 0, out=gram)
-    np.fill_diagonal(gram, 0)
-    return gram
-
-
-def _metric_pairs(x: Float32, metric: str, max_diff: float, rows: int = 64) -> Float32:
+def _metric_pairs(points: Points, metric: str, max_diff: float, rows: int = 64) -> Float32:
+    x = points.rows(slice(None))
     result = np.empty((len(x), len(x)), np.float32)
     for first in range(0, len(x), rows):
         last = first + rows
@@ -132,30 +124,12 @@ def _metric_pairs(x: Float32, metric: str, max_diff: float, rows: int = 64) -> F
     return result
 
 
-def _sketch(x: Float32, omega: Float32) -> Float32:
-    """Project onto about the leading principal directions: one step of randomized subspace iteration.
-
-    The padded matrix is nearly of low rank (section 4.1), so little is lost.
-    """
-    if x.shape[1] <= omega.shape[1]:
-        return x - x.mean(axis=0, dtype=np.float64).astype(np.float32)
-    image = x @ omega
-    image -= image.mean(axis=0)
-    directions, _ = np.linalg.qr(x.T @ image)
-    coordinates = x @ directions
-    coordinates -= coordinates.mean(axis=0)
-    return np.ascontiguousarray(coordinates, dtype=np.float32)
-
-
-def _start_large(
-    x: Float32, t: int, least: int, most: int, draws: npt.NDArray[np.float64], omega: Float32
-) -> Int32:
-    """Return a first partition of more points than can be paired: bounded t-means on their sketch."""
-    sketch = _sketch(x, omega)
-    seeds = seed_from_points(sketch, t, draws)
-    labels = fill(distances(sketch, sketch[seeds], metric="euclidean", max_diff=1.0) ** 2, least, most)
-    labels = _refine(sketch, labels, t, least, most, "euclidean", 1.0, 10)
-    _exchange_nearby(sketch, labels, t, least, most)
+def _start_large(narrow: Float32, t: int, least: int, most: int, draws: npt.NDArray[np.float64]) -> Int32:
+    """Return a first partition of more points than can be paired: bounded t-means on their embedding."""
+    seeds = seed_from_points(narrow, t, draws)
+    labels = fill(distances(narrow, narrow[seeds], metric="euclidean", max_diff=1.0) ** 2, least, most)
+    labels = _refine(DensePoints(narrow), narrow, labels, t, least, most, "euclidean", 1.0, 10)
+    _exchange_nearby(narrow, labels, t, least, most)
     return labels
 
 
@@ -177,22 +151,32 @@ def _exchange_nearby(x: Float32, labels: Int32, t: int, least: int, most: int) -
         members = np.flatnonzero(local[labels] >= 0)
         if len(chosen) > 1:
             within = local[labels[members]]
-            exchange(_squared_pairs(x[members]), within, len(chosen), least, most, _SWEEPS)
+            exchange(squared_pairs(x[members]), within, len(chosen), least, most, _SWEEPS)
             labels[members] = chosen[within]
 
 
 def _refine(
-    x: Float32, labels: Int32, t: int, least: int, most: int, metric: str, max_diff: float, iterations: int
+    x: Points,
+    narrow: Float32,
+    labels: Int32,
+    t: int,
+    least: int,
+    most: int,
+    metric: str,
+    max_diff: float,
+    iterations: int,
 ) -> Int32:
     """Alternate means and assignment within the bounds; return the labels of the lowest objective seen.
 
     For metrics other than the Euclidean the mean is not the best centre, so a round may also make it worse.
     """
+    if len(x) * x.width <= _DENSE_CELLS:
+        x = DensePoints(x.rows(slice(None)))  # every round needs them
     everyone = np.arange(len(x))
     best, best_objective = labels, math.inf
     labels = labels.copy()
     for iteration in range(iterations + 1):
-        costs = _costs(x, labels, means(x, labels, t), metric, max_diff)
+        costs = _costs(x, narrow, labels, t, metric, max_diff)
         objective = float(np.sum(costs[everyone, labels], dtype=np.float64))
         if objective >= best_objective:
             break
@@ -202,26 +186,34 @@ def _refine(
     return best
 
 
-def _costs(x: Float32, labels: Int32, centers: Float32, metric: str, max_diff: float) -> Float32:
+def _costs(x: Points, narrow: Float32, labels: Int32, t: int, metric: str, max_diff: float) -> Float32:
     """Return what each point costs at each centre: its distance, for `euclidean` squared.
 
-    With many clusters the cost at centres far from the own one is taken as infinite: nobody changes there,
-    and the distances would be most of the work. Narrow points cost too little for that to matter.
+    With many clusters the cost at centres far from the point is taken as infinite: nobody changes there, and
+    the distances would be most of the work. Narrow points cost too little for that to matter.
     """
-    t = len(centers)
-    if t <= _NEIGHBOURS or x.shape[1] <= _SKETCH:
-        costs = distances(x, centers, metric=metric, max_diff=max_diff)
-    else:
-        costs = np.full((len(x), t), np.inf, np.float32)
-        between = _squared_pairs(centers - centers.mean(axis=0, dtype=np.float64).astype(np.float32))
-        near = np.argsort(between, axis=1, kind="stable")[:, :_NEIGHBOURS]
-        near[:, 0] = np.arange(t)  # a centre's own index, even where another one coincides with it
-        members = np.split(
-            np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels, minlength=t))[:-1]
-        )
-        for own, neighbours in zip(members, near, strict=True):
-            block = distances(x[own], centers[neighbours], metric=metric, max_diff=max_diff)
-            costs[own[:, None], neighbours[None, :]] = block
+    centers = x.means(labels, t).rows(slice(None))
+    costs = np.full((len(x), t), np.inf, np.float32)
+    few = t > _NEIGHBOURS and x.width > _NARROW
+    for start in range(0, len(x), max(1, _DENSE_CELLS // x.width)):
+        part = slice(start, start + max(1, _DENSE_CELLS // x.width))
+        rows = x.rows(part)
+        if few:
+            near = _near(narrow[part], means(narrow, labels, t), labels[part])
+            indptr = np.arange(len(rows) + 1) * near.shape[1]
+            block = listed(rows, centers, indptr, near.ravel(), metric=metric, max_diff=max_diff)
+            np.put_along_axis(costs[part], near, block.reshape(near.shape), axis=1)
+        else:
+            costs[part] = distances(rows, centers, metric=metric, max_diff=max_diff)
     if metric == "euclidean":
         costs *= costs
     return costs
+
+
+def _near(narrow: Float32, centers: Float32, own: Int32) -> Int32:
+    """For each point the _NEIGHBOURS nearest centres in the embedding, its own among them, in order of index."""
+    apart = -2 * (narrow @ centers.T)
+    apart += np.sum(centers**2, axis=1)
+    apart[np.arange(len(own)), own] = -np.inf
+    near = np.argpartition(apart, _NEIGHBOURS - 1, axis=1)[:, :_NEIGHBOURS]
+    return np.sort(near, axis=1).astype(np.int32)

@@ -66,6 +66,24 @@ def paired(X: npt.ArrayLike, Y: npt.ArrayLike, *, metric: str, max_diff: float) 
     return _paired(x, y, code, bound, _per_cell(scale, x.shape[1]))
 
 
+def listed(
+    X: npt.ArrayLike,
+    Y: npt.ArrayLike,
+    indptr: npt.NDArray[np.int64],
+    columns: Int32,
+    *,
+    metric: str,
+    max_diff: float,
+) -> Float32:
+    """Return the distances of some pairs only: row i of X to the rows columns[indptr[i]:indptr[i + 1]] of Y.
+
+    An entry has the bytes it has in `distances`.
+    """
+    code, bound, scale = _resolve(metric, max_diff)
+    x, y = _rows(X, Y)
+    return _listed(x, y, indptr, columns, code, bound, _per_cell(scale, x.shape[1]))
+
+
 def _resolve(metric: str, max_diff: float) -> tuple[int, np.float32, float]:
     """Return the kernel's code, its cap or threshold in rating units, and the factor onto the sum."""
     if not (np.isfinite(max_diff) and max_diff > 0):
@@ -248,6 +266,41 @@ def _nearest(
             index[i] = best
             distance[i] = row[best]
     return index, distance
+
+
+@njit(cache=True, nogil=True)
+def _listed(
+    x: Float32,
+    y: Float32,
+    indptr: npt.NDArray[np.int64],
+    columns: Int32,
+    code: int,
+    bound: np.float32,
+    scale: np.float32,
+) -> Float32:
+    out = np.zeros(columns.shape[0], np.float32)
+    for lo in range(0, x.shape[1], _COLUMNS):
+        hi = min(x.shape[1], lo + _COLUMNS)
+        for i in range(x.shape[0]):
+            a = x[i, lo:hi]
+            last = indptr[i + 1] - 1
+            for p in range(indptr[i], indptr[i + 1], 4):
+                # Past the end the last pair is repeated and not stored: one code path, so equal bytes.
+                y0 = y[columns[p], lo:hi]
+                y1 = y[columns[min(p + 1, last)], lo:hi]
+                y2 = y[columns[min(p + 2, last)], lo:hi]
+                y3 = y[columns[min(p + 3, last)], lo:hi]
+                s0, s1, s2, s3 = _sum4(a, y0, y1, y2, y3, code, bound)
+                out[p] += s0
+                if p + 1 <= last:
+                    out[p + 1] += s1
+                if p + 2 <= last:
+                    out[p + 2] += s2
+                if p + 3 <= last:
+                    out[p + 3] += s3
+    for p in range(out.shape[0]):
+        out[p] = _finish(out[p], code, scale)
+    return out
 
 
 @njit(cache=True, nogil=True)

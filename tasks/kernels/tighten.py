@@ -7,25 +7,17 @@ the metric leaves the choice nearly open, the choice that the mean represents be
 import numpy as np
 
 from tasks.kernels.exchange import exchange
+from tasks.kernels.points import Points
 
 _SWEEPS = 50  # a guard against rounding that never settles; 5 to 12 are usual
 
 
-def tighten(points: np.ndarray, labels: np.ndarray, *, min_size: int) -> np.ndarray:
+def tighten(points: Points, labels: np.ndarray, *, min_size: int) -> np.ndarray:
     """Labels after all improving moves and swaps; every group keeps at least `min_size` members."""
     groups = int(labels.max()) + 1
     if groups == 1:
         return labels
     labels = labels.astype(np.int32)
     most = max(2 * min_size - 1, int(np.bincount(labels).max()))
-    exchange(_squared_distances(points), labels, groups, min_size, most, _SWEEPS)
+    exchange(points.squared_pairs(), labels, groups, min_size, most, _SWEEPS)
     return labels
-
-
-def _squared_distances(points: np.ndarray) -> np.ndarray:
-    centred = points - points.mean(axis=0, dtype=np.float64).astype(np.float32)
-    gram = centred @ centred.T
-    squares = np.diag(gram)
-    apart = np.maximum(squares[:, None] + squares[None, :] - 2 * gram, 0)
-    np.fill_diagonal(apart, 0)
-    return np.ascontiguousarray(apart, dtype=np.float32)

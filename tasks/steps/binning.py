@@ -11,12 +11,13 @@ import numpy as np
 
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
-from tasks.kernels.metrics import distances, nearest
+from tasks.kernels.metrics import distances
+from tasks.kernels.points import Points
+from tasks.kernels.pruning import nearest_points
 from tasks.pipeline import Job
 from tasks.ratings import Ratings
 from tasks.similarity import Similarity
 
-CELLS_PER_BLOCK = 8_000_000  # dense cells held by a worker: 32 MB
 GROUPS_PER_BIN = 16  # a bin should make at least so many groups; see docs/decisions
 
 
@@ -35,7 +36,7 @@ def params(config: ReleaseConfig) -> Params:
 def run(job: Job) -> dict[str, Any]:
     """Assign everybody block by block, then merge small bins into their nearest neighbours."""
     ratings = Ratings(job.inputs["ingest"])
-    users, width = ratings.n_users, max(1, CELLS_PER_BLOCK // ratings.n_items)
+    users, width = ratings.n_users, job.params.similarity.users_at_once(ratings.n_items)
     blocks = [(start, min(start + width, users)) for start in range(0, users, width)]
     centers = job.inputs["centers"] / "centers.npy"
     parts = job.engine.map(
@@ -48,7 +49,8 @@ def run(job: Job) -> dict[str, Any]:
         params=job.params,
     )
     bins = np.concatenate(parts)
-    merged = merge_small_bins(bins, np.load(centers), job.params)
+    virtual = job.params.similarity.as_points(job.inputs["padding"], np.load(centers))
+    merged = merge_small_bins(bins, virtual, job.params)
     np.save(job.out / "bins.npy", merged)
     sizes = np.bincount(merged)
     sizes = sizes[sizes > 0]
@@ -64,12 +66,13 @@ def run(job: Job) -> dict[str, Any]:
 def _nearest_centers(
     block: tuple[int, int], *, ingest: Path, padding: Path, centers: Path, params: Params
 ) -> np.ndarray:
-    rows = params.similarity.vectors(ingest, padding, np.arange(*block))
-    index, _ = nearest(rows, np.load(centers), **params.similarity.measure)
+    users = params.similarity.points(ingest, padding, np.arange(*block))
+    virtual = params.similarity.as_points(padding, np.load(centers))
+    index, _ = nearest_points(users, virtual, **params.similarity.measure)
     return index
 
 
-def merge_small_bins(bins: np.ndarray, centers: np.ndarray, params: Params) -> np.ndarray:
+def merge_small_bins(bins: np.ndarray, centers: Points, params: Params) -> np.ndarray:
     """Bins of too few users join the nearest bin, smallest first, until none is left (or one holds everybody)."""
     bins = bins.astype(np.int32)
     between: np.ndarray | None = None
@@ -79,7 +82,8 @@ def merge_small_bins(bins: np.ndarray, centers: np.ndarray, params: Params) -> n
         if len(small) == 0 or (sizes > 0).sum() == 1:
             return bins
         if between is None:
-            between = distances(centers, centers, **params.similarity.measure)
+            rows = centers.rows(slice(None))
+            between = distances(rows, rows, **params.similarity.measure)
         smallest = small[np.argmin(sizes[small])]
         reachable = np.where((sizes > 0) & (np.arange(len(sizes)) != smallest), between[smallest], np.inf)
         bins[bins == smallest] = np.argmin(reachable)

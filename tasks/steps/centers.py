@@ -54,7 +54,7 @@ def _find_centers(
     out: Path,
 ) -> list[int]:
     count, rng = block
-    points = params.similarity.vectors(ingest, padding, np.load(sample))
+    points = params.similarity.points(ingest, padding, np.load(sample))
     # Half the mean size: balanced enough for the bins to come, free enough to follow the data.
     least = max(1, len(points) // (2 * count))
     labels, centers = bounded_tmeans(
@@ -65,5 +65,5 @@ def _find_centers(
         iterations=params.iterations,
         rng=rng,
     )
-    np.save(out, centers)
+    np.save(out, centers.held)
     return np.bincount(labels, minlength=count).tolist()

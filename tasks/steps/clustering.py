@@ -64,7 +64,7 @@ def _cluster_bin(
     count = len(users) // params.k
     if count <= 1:
         return np.zeros(len(users), np.int32)
-    points = params.similarity.vectors(ingest, padding, users)
+    points = params.similarity.points(ingest, padding, users)
     labels, _ = bounded_tmeans(
         points,
         t=count,

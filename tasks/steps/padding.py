@@ -8,6 +8,8 @@ import numpy as np
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
 from tasks.kernels.padded import LowRank
+from tasks.kernels.points import segments_of
+from tasks.kernels.pruning import SEGMENTS
 from tasks.padders import padder
 from tasks.pipeline import Job
 from tasks.ratings import Ratings
@@ -41,6 +43,7 @@ def run(job: Job) -> dict[str, Any]:
     model = padder(job.params.predictor).fit(job, ratings, fit_items)
     np.save(job.out / "users.npy", model.users)
     np.save(job.out / "items.npy", model.items)
+    np.save(job.out / "segments.npy", segments_of(model.items, model.users, SEGMENTS))
     write_json(job.out / "model.json", {"mean": model.mean})
     return {
         "rank": job.params.rank,
@@ -53,3 +56,8 @@ def open_model(directory: Path) -> LowRank:
     """The fitted model, memory-mapped."""
     users, items = (np.load(directory / f"{side}.npy", mmap_mode="r") for side in ("users", "items"))
     return LowRank(users, items, read_json(directory / "model.json")["mean"])
+
+
+def open_segments(directory: Path) -> np.ndarray:
+    """The segment of each item: items with similar factors share one (kernels/pruning.py)."""
+    return np.load(directory / "segments.npy")

@@ -19,7 +19,8 @@ def cluster(
     points: np.ndarray, t: int, min_size: int, seed: int = 0, **changes
 ) -> tuple[np.ndarray, np.ndarray]:
     options = {"metric": "euclidean", "max_diff": 4.0, "iterations": 10, "rng": np.random.default_rng(seed)}
-    return bounded_tmeans(points, t=t, min_size=min_size, **(options | changes))
+    labels, centers = bounded_tmeans(points, t=t, min_size=min_size, **(options | changes))
+    return labels, centers.rows(slice(None))
 
 
 def low_rank(rows: int, columns: int, rank: int = 6, seed: int = 0) -> np.ndarray:

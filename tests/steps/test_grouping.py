@@ -10,6 +10,7 @@ from tasks import pipeline
 from tasks.config import parse
 from tasks.engine import engine
 from tasks.kernels.metrics import METRICS, distances
+from tasks.kernels.points import DensePoints
 from tasks.ratings import write_ids, write_matrix
 from tasks.similarity import Similarity, padded_rows
 from tasks.steps import clustering, sampling
@@ -91,11 +92,12 @@ def test_the_grouping_depends_on_the_seed_and_the_secret_only(release, tmp_path,
 def test_users_go_to_the_nearest_center(release):
     with engine(0) as here:
         run = release(workers=here, privacy={"k": 2})
-        centers = np.load(pipeline.execute("centers", run)["path"] + "/centers.npy")
+        factors = np.load(pipeline.execute("centers", run)["path"] + "/centers.npy")
         bins = np.load(pipeline.execute("binning", run)["path"] + "/bins.npy")
         paths = [pipeline.execute(name, run)["path"] for name in ("ingest", "padding")]
     rows = padded_rows(*map(Path, paths), np.arange(60), keep_observed=False)
-    assert len(centers) == 7  # the root of 60 users
+    assert len(factors) == 7  # the root of 60 users
+    centers = Similarity.of(run.config).as_points(Path(paths[1]), factors).rows(slice(None))
     nearest = distances(rows, centers, metric="weighted-squared", max_diff=4.0).argmin(axis=1)
     merged = {b for b in range(7) if b not in bins}
     assert all(bins[u] == nearest[u] for u in range(60) if nearest[u] not in merged)
@@ -106,7 +108,7 @@ def merge(bins, centers, least):
     params = Params(
         similarity=Similarity(metric="weighted", max_diff=10.0, keep_observed=False), least_users=least
     )
-    return merge_small_bins(np.array(bins), points, params).tolist()
+    return merge_small_bins(np.array(bins), DensePoints(points), params).tolist()
 
 
 def test_a_small_bin_joins_its_nearest():
