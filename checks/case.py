@@ -18,7 +18,7 @@ from checks.linkage.postings import Postings
 from checks.linkage.rules import HEAVY_ITEMS, World
 from checks.raw import RawRelease
 from checks.release import Release
-from checks.scratch import forget, working_files
+from checks.scratch import working_files
 from checks.seeds import seeded
 from checks.stats import sample_size
 from checks.truth import Truth
@@ -194,8 +194,7 @@ class Case:
     def forget(self) -> None:
         """Let go of the pages of the truth that were touched so far; they come back when they are needed."""
         if self.given_truth is not None:
-            ratings = self.given_truth.ratings
-            forget(ratings.indices, ratings.data, self.given_truth.days)
+            self.given_truth.forget()
 
     @cached_property
     def raw(self) -> "Case":

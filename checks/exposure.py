@@ -34,8 +34,8 @@ def released_case(
     when = snapshot or snapshot_of(published)
     try:
         with readable("the published files or the membership"):
-            release = Release(published)
-            truth = Truth.read(release, private, source, when)
+            release = Release(published, private)
+            truth = Truth.read(release, private, source, when, engine)
     except Refused as problem:  # nothing is judged here: what cannot be read is wrong input
         raise UsageError(problem.what, where=problem.where, remedy=problem.remedy) from None
     return Case(release, truth, private, when, engine)

@@ -35,13 +35,14 @@ def judge(
 ) -> Verdict:
     """Run the whole gate on a candidate. A source that cannot be read is a usage error, anything else a
     verdict."""
+    private = Path(private_dir)
     try:
         with readable("the published files or the membership"):
-            release = Release(release_dir)
-            truth = Truth.read(release, Path(private_dir), source, snapshot)
+            release = Release(release_dir, private)
+            truth = Truth.read(release, private, source, snapshot, engine)
     except Refused as problem:
         return _nothing_to_judge(problem, thresholds)
-    with contextlib.closing(Case(release, truth, Path(private_dir), snapshot, engine)) as case:
+    with contextlib.closing(Case(release, truth, private, snapshot, engine)) as case:
         return judge_case(case, thresholds)
 
 
@@ -79,9 +80,10 @@ def judge_case(case: Case, thresholds: dict[str, float]) -> Verdict:
             remedy=f"the checks are: {', '.join(sorted(checks))}",
         )
     with single_threaded():  # an audit gives the figures of the run, whatever machine it is on
-        results = [
-            run_check(check, case, thresholds.get(name, check.threshold)) for name, check in checks.items()
-        ]
+        results = []
+        for name, check in checks.items():
+            results.append(run_check(check, case, thresholds.get(name, check.threshold)))
+            case.forget()  # what the next one does not need need not be in memory
     answered = {result.name for result in results}
     silent = [
         CheckResult(

@@ -4,7 +4,9 @@ Built with its own code from the source and the private membership: a judge that
 would confirm their mistakes.
 """
 
+import contextlib
 import datetime
+import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,8 +20,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
+from checks.matrix import IdArrays, IdFiles, Matrix, join, read_matrix, write_runs
 from checks.release import Release
+from checks.scratch import forget, working_files
 from tasks.config import Source
+from tasks.engine import Engine
 from tasks.errors import Refused
 
 if TYPE_CHECKING:
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
 COMMON_LEVEL = 0.005  # share of all ratings from which a value counts as a level of the scale
 MOST_LEVELS = 21  # with more, the scale is continuous
 STRETCH = 4_000_000  # ratings looked at together
+BLOCKS_TOGETHER = 64  # blocks whose ids are made unique together
 
 _ABOUT_RATINGS = ("item_totals", "value_counts", "half_level")  # what does not depend on who is listed where
 
@@ -74,7 +80,8 @@ class Truth:
     `raters` counts each item's raters in the whole source, people who are not in the release included;
     `seen` tells who of the membership is in the source at all; `days` is when each rating was given, in days
     since 1970, where the source says so; `items` are the columns' names; `salt` is the
-    release's fingerprint, from which the judge draws whom to attack and with what.
+    release's fingerprint, from which the judge draws whom to attack and with what; `files` are the working files
+    that the ratings are mapped from, if they are.
     """
 
     membership: Membership
@@ -87,6 +94,7 @@ class Truth:
     days: np.ndarray | None = None
     items: pa.StringArray | None = None
     salt: str = ""
+    files: tempfile.TemporaryDirectory | None = None
 
     @property
     def users(self) -> int:
@@ -98,14 +106,14 @@ class Truth:
         """Number of people in the source, those who are not in the release included."""
         return int(self.seen.sum()) + self.unlisted_users
 
-    @cached_property
-    def pattern(self) -> sp.csr_array:
-        """1 where a user rated an item (a rating of 0 is a rating)."""
-        r = self.ratings
-        return sp.csr_array((np.ones(r.nnz, dtype=np.float32), r.indices, r.indptr), shape=r.shape)
-
     def close(self) -> None:
         """Remove the working files."""
+        if self.files is not None:
+            self.files.cleanup()
+
+    def forget(self) -> None:
+        """Let go of the pages of the files that were touched so far; they come back when they are needed."""
+        forget(self.ratings.indices, self.ratings.data, self.days)
 
     def listed_at(self, row_of_user: np.ndarray) -> "Truth":
         """The same ratings where people are listed elsewhere; what is known about the ratings stays known."""
@@ -154,11 +162,20 @@ class Truth:
         return float(np.diff(values[usual]).min()) / 2
 
     @classmethod
-    def read(cls, release: Release, private: Path, source: Source, snapshot: datetime.date) -> "Truth":
+    def read(
+        cls,
+        release: Release,
+        private: Path,
+        source: Source,
+        snapshot: datetime.date,
+        engine: Engine | None = None,
+    ) -> "Truth":
         """Read the whole source again."""
-        from tasks.formats import read_all
-
-        return cls.build(release, Membership.read(private), read_all(source, snapshot))
+        membership = Membership.read(private)
+        ids, files = IdArrays(membership.users, release.items), IdFiles(private, release.directory)
+        with _kept(working_files(private)) as place:
+            matrix = read_matrix(source, snapshot, ids, files, Path(place.name), engine)
+            return cls._of(release, membership, matrix, place)
 
     @classmethod
     def alone(cls, source: Source, snapshot: datetime.date) -> "Truth":
@@ -168,27 +185,49 @@ class Truth:
         users, items = _ids(read_all(source, snapshot))
         names = pa.array([str(number) for number in range(len(users))], pa.string())
         everybody = Membership(users, names, np.arange(len(users), dtype=np.int32))
-        return cls.build(_Nothing(items, names), everybody, read_all(source, snapshot))
+        with _kept(working_files(None)) as place:
+            matrix = read_matrix(source, snapshot, IdArrays(users, items), None, Path(place.name), None)
+            return cls._of(_Nothing(items, names), everybody, matrix, place)
 
     @classmethod
-    def build(
-        cls, release: "Release | _Nothing", membership: Membership, blocks: Iterable["RatingBlock"]
-    ) -> "Truth":
+    def build(cls, release: Release, membership: Membership, blocks: Iterable["RatingBlock"]) -> "Truth":
         """Put blocks of ratings (in the order of the source) into the matrix."""
-        shape = (len(membership.users), release.n_items)
-        table = _gather(blocks, membership.users, release.items)
-        table.keep(_last_of_each(table, release.n_items))  # now in order of user, then item
-        raters = np.bincount(table.items[table.items >= 0], minlength=release.n_items)
-        listed = table.users < len(membership.users)
-        seen = np.bincount(table.users[listed], minlength=len(membership.users)) > 0
-        table.keep(np.flatnonzero(listed & (table.items >= 0)))  # the rows of the matrix as they are
-        per_user = np.bincount(table.users, minlength=len(membership.users))
-        indptr = np.concatenate([[0], np.cumsum(per_user)])
-        matrix = sp.csr_array((table.ratings, table.items, indptr), shape=shape)
-        days = None if table.times is None else _days(table.times)
-        strangers = table.unlisted_users, table.unlisted_items
-        rows, names = _rows(release, membership), (release.items, release.fingerprint)
-        return cls(membership, matrix, rows, raters, seen, *strangers, days, *names)
+        ids = IdArrays(membership.users, release.items)
+        with _kept(working_files(None)) as place:
+            runs = list(write_runs(blocks, ids, Path(place.name), "run"))
+            return cls._of(release, membership, join(runs, ids, Path(place.name)), place)
+
+    @classmethod
+    def _of(
+        cls,
+        release: "Release | _Nothing",
+        membership: Membership,
+        matrix: Matrix,
+        files: tempfile.TemporaryDirectory,
+    ) -> "Truth":
+        return cls(
+            membership,
+            matrix.ratings,
+            _rows(release, membership),
+            matrix.raters,
+            matrix.seen,
+            matrix.unlisted_users,
+            matrix.unlisted_items,
+            matrix.days,
+            release.items,
+            release.fingerprint,
+            files,
+        )
+
+
+@contextlib.contextmanager
+def _kept(files: tempfile.TemporaryDirectory) -> Iterator[tempfile.TemporaryDirectory]:
+    """Working files that stay when all goes well, and go at once when it does not."""
+    try:
+        yield files
+    except BaseException:
+        files.cleanup()
+        raise
 
 
 @dataclass(frozen=True)
@@ -213,10 +252,13 @@ class _Nothing:
 
 def _ids(blocks: Iterable["RatingBlock"]) -> tuple[pa.StringArray, pa.StringArray]:
     """All users and all items of the source, each once, sorted."""
-    users, items = pa.array([], pa.string()), pa.array([], pa.string())
-    for block in blocks:
-        users = pc.unique(pa.concat_arrays([users, block.users.cast(pa.string())]))
-        items = pc.unique(pa.concat_arrays([items, block.items.cast(pa.string())]))
+    found: dict[str, list[pa.StringArray]] = {"users": [], "items": []}
+    for number, block in enumerate(blocks, start=1):
+        for name, parts in found.items():
+            parts.append(pc.unique(getattr(block, name).cast(pa.string())))
+            if number % BLOCKS_TOGETHER == 0:
+                parts[:] = [pc.unique(pa.concat_arrays(parts))]
+    users, items = (pc.unique(pa.concat_arrays(found[name])) for name in ("users", "items"))
     return users.sort(), items.sort()
 
 
@@ -226,68 +268,3 @@ def _rows(release: "Release | _Nothing", membership: Membership) -> np.ndarray:
     if not len(release.row_of_member):
         return np.full(len(found), -1, dtype=np.int32)
     return np.where(found >= 0, release.row_of_member[found], -1).astype(np.int32)
-
-
-@dataclass
-class _Table:
-    """Ratings as numbers, a column each. People who are not in the release have numbers after all others, items
-    that are not in it −1. Narrow, and thinned out column by column: this is the most the judge ever holds."""
-
-    users: np.ndarray
-    items: np.ndarray
-    ratings: np.ndarray
-    times: np.ndarray | None
-    unlisted_users: int
-    unlisted_items: int
-
-    def keep(self, places: np.ndarray) -> None:
-        """Only these rows, in this order."""
-        self.users, self.items = self.users[places], self.items[places]
-        self.ratings = self.ratings[places]
-        self.times = None if self.times is None else self.times[places]
-
-
-def _gather(blocks: Iterable["RatingBlock"], users: pa.StringArray, items: pa.StringArray) -> _Table:
-    """All blocks, in their order."""
-    columns: dict[str, list[np.ndarray]] = {"users": [], "items": [], "ratings": [], "times": []}
-    strangers: dict[str, int] = {}  # source ids of people withheld: few, and gone with this function
-    missing_items: set[str] = set()
-    timed = True
-    for block in blocks:
-        user, item = _numbers(block.users, users), _numbers(block.items, items)
-        for value in pc.unique(block.users.filter(pa.array(user < 0))).to_pylist():
-            strangers.setdefault(value, len(users) + len(strangers))
-        if (user < 0).any():
-            user[user < 0] = [strangers[v] for v in block.users.filter(pa.array(user < 0)).to_pylist()]
-        missing_items.update(pc.unique(block.items.filter(pa.array(item < 0))).to_pylist())
-        timed = timed and block.timestamps is not None
-        times = np.asarray(block.timestamps, np.int64) if timed else np.zeros(0, np.int64)
-        ratings = np.asarray(block.ratings, np.float32)
-        parts = {"users": user, "items": item, "ratings": ratings, "times": times}
-        for name, part in parts.items():
-            columns[name].append(part)
-    if not columns["users"]:
-        raise Refused(
-            "the source has no ratings", where="source", remedy="name the source this release was made from"
-        )
-    whole = {name: np.concatenate(columns.pop(name)) for name in list(columns)}  # parts go as they are joined
-    when = whole.pop("times") if timed else None
-    return _Table(whole["users"], whole["items"], whole["ratings"], when, len(strangers), len(missing_items))
-
-
-def _numbers(ids: pa.Array, known: pa.StringArray) -> np.ndarray:
-    place = pc.index_in(ids.cast(pa.string()), value_set=known)
-    return np.array(pc.fill_null(place, -1), dtype=np.int32)
-
-
-def _last_of_each(table: _Table, n_items: int) -> np.ndarray:
-    """Positions of the rating that counts for each (user, item), in their order: the last by time, else the last
-    in the file."""
-    cells = table.users * np.int64(n_items + 1) + table.items
-    order = np.argsort(cells, kind="stable") if table.times is None else np.lexsort((table.times, cells))
-    cells = cells[order]
-    return order[np.append(cells[1:] != cells[:-1], True)]
-
-
-def _days(seconds: np.ndarray) -> np.ndarray:
-    return (seconds // 86_400).astype(np.int32)

@@ -1,18 +1,25 @@
 """The source read anew: the rating that counts, people and items that are not in the release."""
 
+import datetime
+import stat
 from types import SimpleNamespace
 
 import made_releases as made
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from checks import matrix
 from checks.release import Release
+from checks.scratch import forget
 from checks.truth import Membership, Truth
-from tasks.errors import Refused
+from tasks.config import Source
+from tasks.engine import engine
+from tasks.errors import Refused, UsageError
 
 
 @pytest.fixture(scope="module")
@@ -31,15 +38,26 @@ def block(rows, timed=False):
         users=pa.array(users),
         items=pa.array(items),
         ratings=np.array(ratings, np.float32),
-        timestamps=np.array(times, np.int64) if timed else None,
+        timestamps=np.array(times, np.int64) * 86_400 + 7 if timed else None,
     )
 
 
-def table(release, truth):
-    """Ratings by (user, item)."""
+def table(release, truth, values=None):
+    """Ratings (or other values of theirs) by (user, item)."""
     users, items = truth.membership.users.to_pylist(), release.items.to_pylist()
     coo = truth.ratings.tocoo()
-    return {(users[u], items[i]): r for u, i, r in zip(coo.row, coo.col, coo.data, strict=True)}
+    values = coo.data if values is None else values
+    return {(users[u], items[i]): v for u, i, v in zip(coo.row, coo.col, values, strict=True)}
+
+
+def as_dictionary(part):
+    """The same block with its ids as a dictionary that holds more than the rows do."""
+
+    def coded(column):
+        names = sorted({*column.to_pylist(), "nobody"}, reverse=True)
+        return pa.DictionaryArray.from_arrays(pc.index_in(column, value_set=pa.array(names)), pa.array(names))
+
+    return SimpleNamespace(**vars(part) | {"users": coded(part.users), "items": coded(part.items)})
 
 
 def test_the_last_by_time_counts(release):
@@ -70,7 +88,7 @@ def test_strangers_are_counted_and_count_as_raters(release):
 def test_a_rating_of_zero_is_a_rating(release):
     opened, membership = release
     truth = Truth.build(opened, membership, [block([("a", "x", 0, 0), ("b", "x", -1, 0), ("c", "x", 1, 0)])])
-    assert truth.pattern.sum() == 3
+    assert truth.ratings.nnz == 3
     case = made.Case(opened, truth)
     assert case.contributors.toarray()[:, 0].tolist() == [2, 1]
     assert case.rating_sums.toarray()[:, 0].tolist() == [-1, 1]
@@ -101,12 +119,18 @@ def test_half_a_level(release, levels, half):
     assert other.half_level == pytest.approx(half)
 
 
-ROW = st.tuples(st.sampled_from("abcz"), st.sampled_from("xyn"), st.integers(1, 5), st.integers(0, 3))
+ROW = st.tuples(st.sampled_from("abcvz"), st.sampled_from("xyn"), st.integers(1, 5), st.integers(0, 3))
 
 
 @settings(max_examples=60, deadline=None)
-@given(rows=st.lists(ROW, min_size=1, max_size=30), cut=st.integers(0, 30), timed=st.booleans())
-def test_as_a_dictionary_would(release, rows, cut, timed):
+@given(
+    rows=st.lists(ROW, min_size=1, max_size=30),
+    cut=st.integers(0, 30),
+    timed=st.booleans(),
+    at_once=st.integers(1, 4),
+    coded=st.booleans(),
+)
+def test_as_a_dictionary_would(release, rows, cut, timed, at_once, coded):
     opened, membership = release
     expected: dict = {}
     for user, item, rating, time in rows:
@@ -114,10 +138,18 @@ def test_as_a_dictionary_would(release, rows, cut, timed):
         if expected.get((user, item), (0, now))[1] <= now:
             expected[user, item] = (rating, now)
     parts = [block(part, timed) for part in (rows[:cut], rows[cut:]) if part]
-    truth = Truth.build(opened, membership, parts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matrix, "USERS_AT_ONCE", at_once)
+        patch.setattr(matrix, "ROWS_AT_ONCE", at_once)
+        patch.setattr(matrix, "STRANGER_RANGES", at_once)
+        truth = Truth.build(opened, membership, [as_dictionary(part) for part in parts] if coded else parts)
     known = {key: rating for key, (rating, _) in expected.items() if key[0] in "abc" and key[1] in "xy"}
     assert table(opened, truth) == known
-    assert truth.unlisted_users == len({u for u, _ in expected if u == "z"})
+    assert truth.unlisted_users == len({u for u, _ in expected if u in "zv"})
+    assert truth.unlisted_items == len({i for _, i in expected if i == "n"})
+    assert (truth.days is not None) is timed
+    if timed:
+        assert table(opened, truth, truth.days) == {key: expected[key][1] for key in known}
     assert truth.raters.tolist() == [sum(item == i for _, i in expected) for item in "xy"]
 
 
@@ -137,3 +169,101 @@ def test_a_stray_rating_does_not_blind_the_comparison(release):
     values = np.concatenate([np.tile([1, 2, 3, 4, 5], 100), [3.0002]]).astype(np.float32)
     matrix = made.csr(np.zeros(501, int), np.arange(501), values, (1, 501))
     assert Truth(membership, matrix, truth.row_of_user, truth.raters, truth.seen, 0, 0).half_level == 0.5
+
+
+SNAPSHOT = datetime.date(2026, 1, 1)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """A source of several pieces in no order, with strangers and ratings given twice, and a release of some of it."""
+    root = tmp_path_factory.mktemp("large")
+    draw = np.random.default_rng(0)
+    rows = 60_000
+    columns = {
+        "user": [f"u{n}" for n in draw.integers(0, 700, rows)],
+        "item": [f"i{n}" for n in draw.integers(0, 60, rows)],
+        "rating": draw.integers(1, 6, rows).astype(float),
+        "timestamp": draw.integers(0, 10**9, rows),
+    }
+    pq.write_table(pa.table(columns), root / "source.parquet", row_group_size=1_000)
+    source = Source(format="parquet", path=str(root / "source.parquet"), scale=(1, 5), block_bytes=2**12)
+    users, items = [f"u{n}" for n in range(650)], [f"i{n}" for n in range(55)]
+    ratings = made.csr(np.arange(650), np.arange(650) % 55, np.ones(650), (650, 55))
+    release = made.Made(ratings, np.arange(650) // 5, np.full((130, 55), 3.0, np.float32), k=5)
+    published, private = made.write(release.but(user_ids=users, item_ids=items), root / "release")
+    return Release(published), private, source
+
+
+def same(one, other):
+    assert (one.ratings != other.ratings).nnz == 0
+    assert one.ratings.nnz == other.ratings.nnz
+    assert np.array_equal(one.ratings.indices, other.ratings.indices)
+    assert np.array_equal(one.days, other.days)
+    assert np.array_equal(one.raters, other.raters)
+    assert np.array_equal(one.seen, other.seen)
+    assert (one.unlisted_users, one.unlisted_items) == (other.unlisted_users, other.unlisted_items) == (50, 5)
+
+
+def test_workers_and_the_size_of_ranges_do_not_matter(large, monkeypatch):
+    release, private, source = large
+    here = Truth.read(release, private, source, SNAPSHOT)
+    with engine(2) as workers:
+        same(Truth.read(release, private, source, SNAPSHOT, workers), here)
+    for name, size in {"USERS_AT_ONCE": 37, "ROWS_AT_ONCE": 2_500, "PIECES_AT_ONCE": 3}.items():
+        monkeypatch.setattr(matrix, name, size)
+    same(Truth.read(release, private, source, SNAPSHOT), here)
+
+
+def test_the_ratings_are_mapped_from_files_of_the_owner_that_go_with_them(large):
+    release, private, source = large
+    truth = Truth.read(release, private, source, SNAPSHOT)
+    (place,) = private.glob(".attack-*")
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    assert sorted(file.name for file in place.iterdir()) == ["days", "items", "ratings"]
+    for array, name in ((truth.ratings.indices, "items"), (truth.ratings.data, "ratings")):
+        while not isinstance(array, np.memmap):
+            array = array.base
+        assert array.filename == place / name
+    before = truth.ratings.data.sum()
+    truth.forget()
+    forget(np.ones(3), None)  # what lies in memory stays
+    assert truth.ratings.data.sum() == before
+    truth.close()
+    assert list(private.glob(".attack-*")) == []
+
+
+def test_nothing_is_left_behind_when_reading_fails(large, monkeypatch):
+    release, private, source = large
+    monkeypatch.setattr(matrix, "_join_range", None)
+    with pytest.raises(TypeError):
+        Truth.read(release, private, source, SNAPSHOT)
+    assert list(private.glob(".attack-*")) == []
+    with pytest.raises(UsageError):
+        Truth.read(release, private, source.model_copy(update={"path": "nowhere.parquet"}), SNAPSHOT)
+    assert list(private.glob(".attack-*")) == []
+
+
+def test_the_source_alone_has_everybody_in_order(large):
+    _, _, source = large
+    truth = Truth.alone(source, SNAPSHOT)
+    assert truth.membership.users.to_pylist() == sorted(f"u{n}" for n in range(700))
+    assert (truth.ratings.shape, truth.unlisted_users, truth.seen.all()) == ((700, 60), 0, True)
+    count, total = truth.item_totals
+    assert np.array_equal(count, truth.raters)
+    assert total == pytest.approx(truth.ratings.sum(axis=0))
+    values, often = truth.value_counts
+    assert values.tolist() == [1, 2, 3, 4, 5]
+    assert np.array_equal(often, np.bincount(truth.ratings.data.astype(int))[1:])
+
+
+def test_figures_of_the_ratings_do_not_depend_on_how_many_are_looked_at_together(large):
+    _, _, source = large
+    truth = Truth.alone(source, SNAPSHOT)
+    other = truth.listed_at(truth.row_of_user)
+    other.__dict__["stretches"] = lambda: (slice(n, n + 999) for n in range(0, truth.ratings.nnz, 999))
+    for one, two in zip(
+        truth.item_totals + truth.value_counts, other.item_totals + other.value_counts, strict=True
+    ):
+        assert one == pytest.approx(two)
+    assert truth.listed_at(truth.row_of_user).__dict__["item_totals"] is truth.item_totals

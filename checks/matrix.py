@@ -1,0 +1,322 @@
+"""The ratings of a source as a matrix in files, made without ever holding them all.
+
+Pieces of the source become *runs*: ids as numbers, rows in the order of the source within ranges of users. Every range
+is then put together from all runs, and the ranges are joined to one file per column, which all processes map.
+Memory is that of one run or one range per process, whatever the size of the source.
+"""
+
+import datetime
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import scipy.sparse as sp
+from numba import njit
+
+from checks.scratch import mapped
+from tasks.config import Source
+from tasks.engine import Engine
+from tasks.errors import Refused
+
+if TYPE_CHECKING:
+    from tasks.formats import Piece, RatingBlock
+
+PIECES_AT_ONCE = 16
+ROWS_AT_ONCE = 2_000_000
+USERS_AT_ONCE = 16_384
+STRANGER_RANGES = 16  # people who are not in the release are spread over these by a hash of their id
+COLUMNS = {"users": np.int32, "items": np.int32, "ratings": np.float32, "times": np.int64}
+DAY_SECONDS = 86_400
+
+
+@dataclass(frozen=True)
+class IdArrays:
+    """The ids that have numbers: their places here."""
+
+    users: pa.StringArray
+    items: pa.StringArray
+
+
+@dataclass(frozen=True)
+class IdFiles:
+    """The same as workers read them: from the owner's own files, so that no id is copied anywhere."""
+
+    private: Path
+    published: Path
+
+    @cached_property
+    def users(self) -> pa.StringArray:
+        """The membership's users."""
+        return _column(self.private / "membership.parquet", "user")
+
+    @cached_property
+    def items(self) -> pa.StringArray:
+        """The release's items."""
+        return _column(self.published / "items.parquet", "item")
+
+
+Ids = IdArrays | IdFiles
+
+
+def _column(path: Path, name: str) -> pa.StringArray:
+    return pq.read_table(path, columns=[name]).column(name).combine_chunks()
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Accepted, de-duplicated ratings of listed people and items: the last by time counts, else the last in the file.
+
+    `days` is when each was given (since 1970), where the source says so; `raters` counts each item's raters in the
+    whole source; `seen` tells which listed people the source has at all.
+    """
+
+    ratings: sp.csr_array
+    days: np.ndarray | None
+    raters: np.ndarray
+    seen: np.ndarray
+    unlisted_users: int
+    unlisted_items: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """Some rows of the source in files; those of range r are from edges[r] to edges[r + 1].
+
+    Strangers are numbered within the run, by their place in `strangers`.
+    """
+
+    name: str
+    edges: np.ndarray
+    strangers: pa.StringArray
+    missing_items: pa.StringArray
+    timed: bool
+    rows_read: int
+
+    def read(self, place: Path, column: str, part: int) -> np.ndarray:
+        """One column of a range."""
+        dtype = np.dtype(COLUMNS[column])
+        first, last = int(self.edges[part]), int(self.edges[part + 1])
+        return np.fromfile(
+            place / f"{self.name}.{column}", dtype, last - first, offset=first * dtype.itemsize
+        )
+
+
+def read_matrix(
+    source: Source,
+    snapshot: datetime.date,
+    ids: IdArrays,
+    files: IdFiles | None,
+    place: Path,
+    engine: Engine | None,
+) -> Matrix:
+    """Read a source; on the engine's workers where they can read the ids from `files`."""
+    from tasks.formats import no_ratings, pieces
+
+    engine = engine if engine is not None and engine.workers and files is not None else Engine()
+    known: Ids = files if files is not None and engine.workers else ids
+    parts = pieces(source, snapshot)
+    stretches = [
+        (number, parts[first : first + PIECES_AT_ONCE])
+        for number, first in enumerate(range(0, len(parts), PIECES_AT_ONCE))
+    ]
+    found = engine.map(_read_stretch, stretches, source=source, snapshot=snapshot, ids=known, place=place)
+    runs = [run for runs in found for run in runs]
+    if not sum(run.rows_read for run in runs):
+        raise no_ratings(source, snapshot)
+    return join(runs, ids, place, engine)
+
+
+def _read_stretch(
+    stretch: tuple[int, list["Piece"]], *, source: Source, snapshot: datetime.date, ids: Ids, place: Path
+) -> list[Run]:
+    from tasks.formats import read
+
+    number, pieces = stretch
+    blocks = (block for piece in pieces for block in read(piece, source, snapshot))
+    return list(write_runs(blocks, ids, place, f"run-{number}"))
+
+
+def write_runs(blocks: Iterable["RatingBlock"], ids: Ids, place: Path, name: str) -> Iterator[Run]:
+    """Put blocks of ratings, in the order of the source, into files."""
+    waiting: list[RatingBlock] = []
+    rows = number = 0
+    for block in blocks:
+        waiting.append(block)
+        rows += len(block.ratings)
+        if rows >= ROWS_AT_ONCE:
+            yield _write_run(waiting, ids, place, f"{name}-{number}")
+            waiting, rows, number = [], 0, number + 1
+    if waiting:
+        yield _write_run(waiting, ids, place, f"{name}-{number}")
+
+
+def _write_run(blocks: list["RatingBlock"], ids: Ids, place: Path, name: str) -> Run:
+    users, strangers = _numbers([block.users for block in blocks], ids.users)
+    items, missing = _numbers([block.items for block in blocks], ids.items)
+    stranger_range = -(-len(ids.users) // USERS_AT_ONCE)
+    bucket = pd.util.hash_array(strangers.to_numpy(zero_copy_only=False)) % STRANGER_RANGES
+    away = -1 - np.minimum(users, -1)  # the place among the strangers, where it is one
+    ranges = users // USERS_AT_ONCE
+    if len(strangers):
+        ranges = np.where(users >= 0, ranges, stranger_range + bucket[away].astype(np.int32))
+    timed = all(block.timestamps is not None for block in blocks)
+    columns: dict[str, np.ndarray] = {
+        "users": np.where(users >= 0, users, away),
+        "items": np.maximum(items, -1),
+        "ratings": np.concatenate([np.asarray(block.ratings, np.float32) for block in blocks]),
+    }
+    if timed:
+        columns["times"] = np.concatenate([np.asarray(block.timestamps, np.int64) for block in blocks])
+    order = None if (ranges[1:] >= ranges[:-1]).all() else np.argsort(ranges.astype(np.uint16), kind="stable")
+    for column, values in columns.items():
+        (values if order is None else values[order]).tofile(place / f"{name}.{column}")
+    counts = np.bincount(ranges, minlength=stranger_range + STRANGER_RANGES)
+    edges = np.concatenate([[0], np.cumsum(counts)])
+    rows_read = sum(getattr(block, "rows_read", len(block.ratings)) for block in blocks)
+    return Run(name, edges, strangers, missing, timed, rows_read)
+
+
+def _numbers(columns: list[pa.Array], known: pa.StringArray) -> tuple[np.ndarray, pa.StringArray]:
+    """The place of every id among the known ones; −1 − its place among those that are not, which are returned.
+
+    Every id is looked up once, not once per row.
+    """
+    codes, names, used = [], [], []
+    total = 0
+    for column in columns:
+        coded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
+        code = coded.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+        occurs = np.zeros(len(coded.dictionary), dtype=bool)  # a dictionary may hold what no row has
+        occurs[code] = True
+        codes.append(code + np.int32(total))
+        names.append(coded.dictionary.cast(pa.string()))
+        used.append(occurs)
+        total += len(occurs)
+    everything, occurs = pa.concat_arrays(names), np.concatenate(used)
+    place = np.array(pc.fill_null(pc.index_in(everything, value_set=known), -1), dtype=np.int32)
+    strange = everything.filter(pa.array((place < 0) & occurs))
+    unknown = pc.unique(strange)
+    place[(place < 0) & occurs] = -1 - pc.index_in(strange, value_set=unknown).to_numpy().astype(np.int32)
+    return place[np.concatenate(codes)], unknown
+
+
+def join(runs: list[Run], ids: IdArrays, place: Path, engine: Engine | None = None) -> Matrix:
+    """Put the matrix together, range by range."""
+    if not sum(int(run.edges[-1]) for run in runs):
+        raise Refused(
+            "the source has no ratings", where="source", remedy="name the source this release was made from"
+        )
+    timed = all(run.timed for run in runs)
+    runs = [run for run in runs if run.edges[-1]]
+    unlisted_users = _number_strangers(runs, place)
+    missing = pc.unique(pa.concat_arrays([run.missing_items for run in runs]))
+    bare = [Run(r.name, r.edges, r.strangers[:0], r.missing_items[:0], r.timed, r.rows_read) for r in runs]
+    size = (len(ids.users), len(ids.items))
+    ranges = range(len(runs[0].edges) - 1)
+    parts = (engine or Engine()).map(_join_range, ranges, runs=bare, place=place, size=size, timed=timed)
+    for run in runs:
+        for column in (*COLUMNS, "strangers.npy"):
+            (place / f"{run.name}.{column}").unlink(missing_ok=True)
+    listed = [part for part in parts if part["rated"] is not None]
+    indptr = np.concatenate([[0], *(part["rated"] for part in listed)]).cumsum()
+    kinds: dict[str, Any] = {"items": np.int32, "ratings": np.float32} | ({"days": np.int32} if timed else {})
+    arrays = {name: _joined(place, name, len(listed), kind) for name, kind in kinds.items()}
+    return Matrix(
+        sp.csr_array((arrays["ratings"], arrays["items"], indptr), shape=size),
+        arrays.get("days"),
+        np.sum([part["raters"] for part in parts], axis=0),
+        np.concatenate([np.zeros(0, dtype=bool), *(part["seen"] for part in listed)]),
+        unlisted_users,
+        len(missing),
+    )
+
+
+def _number_strangers(runs: list[Run], place: Path) -> int:
+    """Give everybody who is not listed one number in all runs; only numbers are written."""
+    everybody = pc.unique(pa.concat_arrays([run.strangers for run in runs]))
+    for run in runs:
+        numbers = pc.index_in(run.strangers, value_set=everybody).to_numpy().astype(np.int32)
+        np.save(place / f"{run.name}.strangers.npy", numbers)
+    return len(everybody)
+
+
+def _joined(place: Path, name: str, parts: int, dtype: type[np.generic]) -> np.ndarray:
+    with (place / name).open("wb") as whole:
+        for part in range(parts):
+            path = place / f"part-{part}.{name}"
+            with path.open("rb") as file:
+                shutil.copyfileobj(file, whole, 2**22)
+            path.unlink()
+    return mapped(place / name, dtype)
+
+
+def _join_range(
+    part: int, *, runs: list[Run], place: Path, size: tuple[int, int], timed: bool
+) -> dict[str, Any]:
+    """One range of users: counts what there is of each, and writes the rows of those who are listed."""
+    n_users, n_items = size
+    wanted = [name for name in COLUMNS if timed or name != "times"]
+    table = {name: np.concatenate([run.read(place, name, part) for run in runs]) for name in wanted}
+    first = part * USERS_AT_ONCE
+    if first >= n_users:  # strangers
+        numbers = [
+            np.load(place / f"{run.name}.strangers.npy")[run.read(place, "users", part)] for run in runs
+        ]
+        users, distinct = pd.factorize(np.concatenate(numbers))
+        width = len(distinct)
+    else:
+        users, width = table["users"] - first, min(USERS_AT_ONCE, n_users - first)
+    times = table.get("times", np.zeros(0, np.int64))
+    kept = _last_of_each(users.astype(np.int32), table["items"], times, width, n_items)
+    seen = np.bincount(users[kept], minlength=width) > 0
+    kept = kept[table["items"][kept] >= 0]
+    raters = np.bincount(table["items"][kept], minlength=n_items)
+    if first >= n_users:
+        return {"raters": raters, "seen": seen, "rated": None}
+    table["items"][kept].tofile(place / f"part-{part}.items")
+    table["ratings"][kept].tofile(place / f"part-{part}.ratings")
+    if timed:
+        (times[kept] // DAY_SECONDS).astype(np.int32).tofile(place / f"part-{part}.days")
+    return {"raters": raters, "seen": seen, "rated": np.bincount(users[kept], minlength=width)}
+
+
+@njit(cache=True, nogil=True)
+def _last_of_each(users, items, times, n_users, n_items):  # type: ignore[no-untyped-def]
+    """Where the rating that counts for each (user, item) lies, by user, then item: counted into place, by item and then
+    by user, so that equal cells end up side by side in the order they came."""
+    by_item = _counted(items, np.arange(len(items), dtype=np.int32), -1, n_items + 1)
+    order = _counted(users, by_item, 0, n_users)
+    kept = np.empty(len(order), np.int32)
+    count = 0
+    for n in range(len(order)):
+        row = order[n]
+        again = n > 0 and users[row] == users[order[n - 1]] and items[row] == items[order[n - 1]]
+        if not again:
+            kept[count] = row
+            count += 1
+        elif len(times) == 0 or times[row] >= times[kept[count - 1]]:
+            kept[count - 1] = row
+    return kept[:count]
+
+
+@njit(cache=True, nogil=True)
+def _counted(keys, order, least, bins):  # type: ignore[no-untyped-def]
+    where = np.zeros(bins + 1, np.int64)
+    for key in keys:
+        where[key - least + 1] += 1
+    for b in range(bins):
+        where[b + 1] += where[b]
+    out = np.empty(len(order), np.int32)
+    for row in order:
+        bin_ = keys[row] - least
+        out[where[bin_]] = row
+        where[bin_] += 1
+    return out
