@@ -79,7 +79,7 @@ class Groups:
         total = int((last - first).sum())
         users, places = np.empty(total, np.int32), np.empty(total, np.int64)
         values, cells = np.empty(total, np.float32), np.empty(total, np.int64)
-        indptr = np.zeros(profiles.rows + 1, np.int64)
+        indptr = np.zeros(profiles.rows + 1, np.int32)  # as the columns: SciPy would widen these
         items, counts, sums = (
             np.empty(total, np.int32),
             np.empty(total, np.float32),

@@ -227,6 +227,8 @@ def join(runs: list[Run], ids: IdArrays, place: Path, engine: Engine | None = No
             (place / f"{run.name}.{column}").unlink(missing_ok=True)
     listed = [part for part in parts if part["rated"] is not None]
     indptr = np.concatenate([[0], *(part["rated"] for part in listed)]).cumsum()
+    if indptr[-1] < 2**31:  # as the columns: SciPy would copy the narrower of the two into memory
+        indptr = indptr.astype(np.int32)
     kinds: dict[str, Any] = {"items": np.int32, "ratings": np.float32} | ({"days": np.int32} if timed else {})
     arrays = {name: _joined(place, name, len(listed), kind) for name, kind in kinds.items()}
     return Matrix(

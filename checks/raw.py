@@ -73,6 +73,11 @@ class RawRelease(Release):
             yield self._block(start, stop)
             start = stop
 
+    def values_seen(self, most: int) -> tuple[np.ndarray, bool]:
+        """The different ratings people gave."""
+        values, counts = self.truth.value_counts
+        return values, len(values) <= most and int(counts.sum()) == self.truth.ratings.nnz
+
     def _block(self, start: int, stop: int) -> Profiles:
         ratings = self.truth.ratings
         indptr = ratings.indptr[start : stop + 1].astype(np.int64)

@@ -25,6 +25,7 @@ ENCODINGS: dict[str, np.dtype] = {
     "float32": np.dtype("<f4"),
 }
 BLOCK_CELLS = 2_000_000
+LONG_BLOCK_CELLS = 16_000_000
 HEADS = 16_384  # groups whose number of items is read at once
 CACHE_BYTES = 96 * 2**20
 
@@ -160,13 +161,25 @@ class Release:
                 yield self.stored.block(start, stop)
 
     def long_blocks(self) -> Iterator[Profiles]:
-        """The same for those who never make a full table of a block."""
-        return self.blocks()
+        """The same, longer where that costs little: for those who do not make numbers of all codes at once."""
+        if self._small or self.private is None:
+            return self.blocks()
+        return (self.stored.block(start, stop) for start, stop in self.ranges(LONG_BLOCK_CELLS))
 
-    def ranges(self) -> list[tuple[int, int]]:
+    def ranges(self, cells: int = 0) -> list[tuple[int, int]]:
         """First and last group of the blocks: what workers are given who read `stored` themselves."""
-        rows = max(1, BLOCK_CELLS // max(1, self.n_items))
+        rows = max(1, (cells or BLOCK_CELLS) // max(1, self.n_items))
         return [(start, min(start + rows, self.n_groups)) for start in range(0, self.n_groups, rows)]
+
+    def values_seen(self, most: int) -> tuple[np.ndarray, bool]:
+        """The different values that are published, ascending, and whether these are all: of more than `most` the
+        lowest and the highest are among those told. For releases that publish numbers, not codes."""
+        seen, whole = np.zeros(0, np.float32), True
+        for block in self.blocks():
+            seen = np.union1d(seen, block.codes)
+            if len(seen) > most:
+                seen, whole = seen[[0, -1]], False
+        return seen, whole
 
     @property
     def stored(self) -> StoredProfiles:

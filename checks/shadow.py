@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 ABSENT_SHARE = 0.05  # of the raw data's people, as of the shadow's
 MOST_ABSENT = 500
+MOST_PEOPLE = 50_000  # of the raw data's people in a control that needs them rearranged
 FEWEST_USERS = 500  # smaller data spare nobody: utility needs every rating that is held out
 _SAME = ("method", "privacy", "rating_scale", "rating_step", "rating_encoding", "unit")
 
@@ -106,18 +107,20 @@ def _places(wanted: pa.StringArray, among: pa.StringArray) -> np.ndarray:
 def _part(
     truth: Truth, rows: np.ndarray, held_out: np.ndarray, membership: Membership, group: np.ndarray
 ) -> Truth:
-    """Some people of a truth, without what was held out."""
+    """Some people of a truth, without what was held out; small enough to be held (MOST_PEOPLE)."""
     counts = np.diff(truth.ratings.indptr)[rows]
-    owner = np.repeat(np.arange(len(rows)), counts)
-    places = truth.ratings.indptr[rows][owner] + np.arange(len(owner))
-    places -= np.repeat(np.cumsum(counts) - counts, counts)
-    keys = owner * np.int64(truth.ratings.shape[1]) + truth.ratings.indices[places]
-    aside = np.isin(keys, held_out)
-    if aside.sum() != len(held_out):
-        raise Refused("what was held out are not ratings of the source")
-    owner, places = owner[~aside], places[~aside]
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(rows)))])
-    kept = (truth.ratings.data[places], truth.ratings.indices[places], indptr)
+    owner = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
+    places = np.arange(len(owner)) + np.repeat(
+        truth.ratings.indptr[rows] - (np.cumsum(counts, dtype=np.int64) - counts), counts
+    )
+    items = truth.ratings.indices[places]
+    if len(held_out):
+        aside = np.isin(owner * np.int64(truth.ratings.shape[1]) + items, held_out)
+        if aside.sum() != len(held_out):
+            raise Refused("what was held out are not ratings of the source")
+        owner, places, items = owner[~aside], places[~aside], items[~aside]
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(rows)))]).astype(np.int32)
+    kept = (truth.ratings.data[places], items, indptr)
     return replace(
         truth,
         membership=membership,
@@ -126,21 +129,35 @@ def _part(
         seen=truth.seen[rows],
         unlisted_users=truth.source_users - int(truth.seen[rows].sum()),
         days=None if truth.days is None else truth.days[places],
+        files=None,
     )
+
+
+def some_people(truth: Truth, always: np.ndarray) -> np.ndarray:
+    """Rows of at most MOST_PEOPLE, `always` among them, in order: a crowd large enough for a control."""
+    if truth.users <= MOST_PEOPLE:
+        return np.arange(truth.users)
+    others = seeded("crowd").permutation(np.setdiff1d(np.arange(truth.users), always))
+    return np.sort(np.concatenate([always, others[: MOST_PEOPLE - len(always)]]))
 
 
 def _raw_shadow(case: "Case") -> "Case":
     """The raw data without the records of some people, who are still known: a control that must succeed."""
     truth = case.truth
     count = min(int(ABSENT_SHARE * truth.users), MOST_ABSENT)
-    present = np.ones(truth.users, dtype=bool)
-    present[seeded("absent").choice(truth.users, count, replace=False)] = False
+    absent = seeded("absent").choice(truth.users, count, replace=False)
+    chosen = some_people(truth, absent)
+    present = ~np.isin(chosen, absent)
     group = np.where(present, np.cumsum(present) - 1, -1).astype(np.int32)
-    chosen = np.flatnonzero(present)
-    nothing = np.empty(0, np.int64)
-    inside = _part(truth, chosen, nothing, _members(truth.membership, chosen), group[chosen])
+    known = part_of(truth, chosen, group)
+    inside = part_of(known, np.flatnonzero(present), group[present])
     release = RawRelease(inside, low=case.release.low, high=case.release.high, k=case.release.k)
-    return replace(case, release=release, given_truth=replace(truth, row_of_user=group))
+    return replace(case, release=release, given_truth=known)
+
+
+def part_of(truth: Truth, rows: np.ndarray, group: np.ndarray) -> Truth:
+    """These people of a truth, listed at these places."""
+    return _part(truth, rows, np.empty(0, np.int64), _members(truth.membership, rows), group)
 
 
 def _members(membership: Membership, rows: np.ndarray) -> Membership:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 COMMON_LEVEL = 0.005  # share of all ratings from which a value counts as a level of the scale
 MOST_LEVELS = 21  # with more, the scale is continuous
+MOST_VALUES = 1_000_000  # different ratings that are all counted
+RARE_VALUE = 1e-5  # share of all ratings; far below a level's
 STRETCH = 4_000_000  # ratings looked at together
 BLOCKS_TOGETHER = 64  # blocks whose ids are made unique together
 
@@ -134,12 +136,17 @@ class Truth:
 
     @cached_property
     def value_counts(self) -> tuple[np.ndarray, np.ndarray]:
-        """The different ratings that are given, ascending, and how often each."""
+        """The different ratings that are given, ascending, and how often each; of very many those that are hardly ever
+        given are left out (but for the lowest and the highest), and the counts do not add up to all."""
         values, counts = np.zeros(0, np.float32), np.zeros(0, np.int64)
         for part in self.stretches():
             code, own = pd.factorize(self.ratings.data[part])
             values, place = np.unique(np.concatenate([values, own]), return_inverse=True)
             counts = np.bincount(place, weights=np.concatenate([counts, np.bincount(code)])).astype(np.int64)
+            if len(values) > MOST_VALUES:
+                common = counts > RARE_VALUE * counts.sum()
+                common[[0, -1]] = True
+                values, counts = values[common], counts[common]
         return values, counts
 
     def stretches(self, entries: int = STRETCH) -> Iterator[slice]:
@@ -156,8 +163,9 @@ class Truth:
         values, counts = self.value_counts
         if len(values) < 2:
             return 0.5
-        usual = counts >= COMMON_LEVEL * counts.sum()
-        if not 2 <= usual.sum() <= MOST_LEVELS or counts[usual].sum() < counts.sum() / 2:
+        total = self.ratings.nnz
+        usual = counts >= COMMON_LEVEL * total
+        if not 2 <= usual.sum() <= MOST_LEVELS or counts[usual].sum() < total / 2:
             return float(values[-1] - values[0]) / 40
         return float(np.diff(values[usual]).min()) / 2
 

@@ -10,6 +10,7 @@
   the residual risk. It does not gate: the risk itself must keep below 1/k.
 """
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -162,9 +163,9 @@ def control_of(raw: Case, rule_of: RuleOf, model: Model) -> tuple[bool, str]:
     )
     if broken.risk.rate >= BROKEN:
         return quiet, said
-    found = trial(
-        planted(raw, broken.knowledge.targets), rule_of, knowing_it(model), targets=broken.knowledge.targets
-    )
+    more, targets = planted(raw, broken.knowledge.targets)
+    with contextlib.closing(more):
+        found = trial(more, rule_of, knowing_it(model), targets=targets)
     said += f"; as these data resist it, one planted item of their own: finds {found.risk.rate:.1%}"
     return quiet and found.risk.rate >= FOUND, said
 

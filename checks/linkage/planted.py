@@ -13,22 +13,26 @@ import scipy.sparse as sp
 from checks.case import Case
 from checks.linkage.knowledge import Model
 from checks.raw import RawRelease
+from checks.shadow import part_of, some_people
 
 FOUND = 0.9  # share of the targets that must be found by an item of their own
 
 
-def planted(raw: Case, targets: np.ndarray) -> Case:
-    """The raw data with an item more for each of these people, rated as high as can be."""
-    truth = raw.truth
+def planted(raw: Case, targets: np.ndarray) -> tuple[Case, np.ndarray]:
+    """The raw data (of some people, where there are very many) with an item more for each of the targets, rated as high
+    as can be; and where the targets are there."""
+    people = some_people(raw.truth, targets)
+    rows = np.searchsorted(people, targets)
+    truth = part_of(raw.truth, people, np.arange(len(people), dtype=np.int32))
     own = np.arange(len(targets))
     values = np.full(len(targets), raw.release.high, dtype=np.float32)
-    items = sp.csr_array((values, (targets, own)), shape=(truth.users, len(targets)))
+    items = sp.csr_array((values, (rows, own)), shape=(truth.users, len(targets)))
     ratings = sp.csr_array(sp.hstack([truth.ratings, items], format="csr"))
     ratings.sort_indices()
     raters = np.concatenate([truth.raters, np.ones(len(targets), dtype=truth.raters.dtype)])
     more = replace(truth, ratings=ratings, raters=raters, days=None)
     release = RawRelease(more, low=raw.release.low, high=raw.release.high, k=raw.release.k)
-    return Case(release, more, raw.private, raw.snapshot, raw.engine)
+    return Case(release, more, raw.private, raw.snapshot, raw.engine), rows
 
 
 def knowing_it(control: Model) -> Model:

@@ -103,15 +103,15 @@ class Postings:
         first[np.unique(record_of_group, return_index=True)[1]] = True
         levels, coded = _levels(release)
         dense, dated = release.complete, release.dated
-        lengths = np.zeros(len(people), dtype=np.int32)
-        counts = np.zeros(release.n_items, dtype=np.int64)
-        for block in release.blocks():
-            chosen = first[block.rows_slice]
-            lengths[record_of_group[block.rows_slice][chosen]] = np.diff(block.indptr)[chosen]
-            if not dense:
-                counts += np.bincount(block.columns[chosen[block.row_numbers()]], minlength=release.n_items)
-        if dense:
-            counts[:] = len(people)
+        lengths = np.full(len(people), release.n_items, dtype=np.int32)
+        counts = np.full(release.n_items, len(people), dtype=np.int64)
+        if not dense:
+            counts[:] = 0
+            for block in release.long_blocks():
+                chosen = first[block.rows_slice]
+                lengths[record_of_group[block.rows_slice][chosen]] = np.diff(block.indptr)[chosen]
+                own = block.columns if chosen.all() else block.columns[chosen[block.row_numbers()]]
+                counts += np.bincount(own, minlength=release.n_items)
         indptr = np.concatenate([[0], np.cumsum(counts)])
         kind = np.uint8 if len(levels) <= 256 else np.uint16
         cells = int(indptr[-1])
@@ -131,13 +131,12 @@ class Postings:
         arrays["lengths"][:], arrays["people"][:] = lengths, people
         codes, rows, days = arrays["codes"], arrays["rows"], arrays["days"]
         where = indptr[:-1].copy()
-        for block in release.blocks():
+        for block in release.long_blocks():
             numbers = np.where(first[block.rows_slice], record_of_group[block.rows_slice], -1)
-            own = coded(block).astype(kind)
+            own = coded(block).astype(kind, copy=False)
             if dense:
-                kept = numbers >= 0
-                table = own.reshape(block.rows, release.n_items)[kept]
-                codes.reshape(release.n_items, len(people))[:, numbers[kept]] = table.T
+                table = own.reshape(block.rows, release.n_items)
+                _turn(table, numbers, codes.reshape(release.n_items, len(people)))
             else:
                 columns = np.ascontiguousarray(block.columns)
                 block_days = np.zeros(0, np.float32) if block.days is None else block.days.astype(np.float32)
@@ -169,20 +168,25 @@ def _levels(release: Release) -> tuple[np.ndarray, Any]:
     if release.dtype != np.float32:
         grid = (release.low + np.arange(release.levels) * release.step).astype(np.float32)
         return grid, lambda block: block.codes
-    seen = np.zeros(0, np.float32)
-    low, high = np.inf, -np.inf
-    for block in release.blocks():
-        if len(block.codes):
-            low, high = min(low, float(block.codes.min())), max(high, float(block.codes.max()))
-        if len(seen) <= MOST_LEVELS:
-            seen = np.union1d(seen, block.codes)
+    seen, whole = release.values_seen(MOST_LEVELS)
     if not len(seen):
         return np.zeros(1, np.float32), lambda block: np.zeros(0)
-    if len(seen) <= MOST_LEVELS:
+    if whole:
         return seen, lambda block: np.searchsorted(seen, block.codes)
+    low, high = float(seen[0]), float(seen[-1])
     grid = np.linspace(low, high, COARSE_LEVELS, dtype=np.float32)
     scale = (COARSE_LEVELS - 1) / (high - low)
     return grid, lambda block: np.rint((block.codes - low) * scale)
+
+
+@njit(cache=True, nogil=True)
+def _turn(table, numbers, turned):  # type: ignore[no-untyped-def]
+    """The columns of a table as rows; of each record the row that comes first (the others have no number)."""
+    for item in range(table.shape[1]):
+        own = turned[item]
+        for row in range(len(numbers)):
+            if numbers[row] >= 0:
+                own[numbers[row]] = table[row, item]
 
 
 @njit(cache=True, nogil=True)

@@ -36,8 +36,9 @@ from checks.linkage.knowledge import Knowledge
 from checks.linkage.postings import COARSE_LEVELS, Postings
 from checks.linkage.ranking import rank
 from checks.linkage.rules import Rule, World
+from checks.profiles import Profiles
 from checks.registry import registered
-from checks.release import Profiles
+from checks.release import Release
 
 NO, NEVER = np.nan, math.inf
 PEOPLE = np.array(
@@ -388,6 +389,9 @@ class Records:
         indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
         items = None if self.complete else np.nonzero(there)[1].astype(np.int32)
         yield Profiles(0, indptr, items, codes, self.n_items, self.low, self.step)
+
+    long_blocks = blocks
+    values_seen = Release.values_seen
 
     def postings(self, people, directory):
         return Postings.build(self, np.arange(self.n_groups), people, directory)
