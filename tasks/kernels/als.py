@@ -40,6 +40,10 @@ _START_SHRINKAGE = 5.0
 _GATHER = 256
 # Systems solved side by side, one per vector lane.
 _LANES = 8
+# Where there are more columns than this, rows are summed up tile by tile: the features of a tile (1.3 MB at rank 16)
+# stay in the cache while a group of rows passes over them, which saves a third of the time at Netflix size.
+_TILE = 20_480
+_GROUP = 512
 
 
 def half_step(
@@ -54,11 +58,12 @@ def half_step(
     """Solve every row's ridge regression of its ratings on the features of what it rated (section 4.1).
 
     `indptr`, `indices`, `values` are the CSR of any block of rows, with indptr starting at 0; `features` is
-    (columns, rank + 1), its last column 1; `offsets` (columns,) is what is subtracted from a rating: the mean
-    plus the other side's bias. Returns (rows, rank + 1): the factors, then the bias. A row without ratings
-    gives zeros. A row's bytes depend on its own ratings only, not on the block it is solved in.
+    (columns, rank), to which a constant 1 is added for the bias (stored, it would put every row astride two cache
+    lines); `offsets` (columns,) is what is subtracted from a rating: the mean plus the other side's bias. Returns
+    (rows, rank + 1): the factors, then the bias. A row without ratings gives zeros. A row's bytes depend on its own
+    ratings only, not on the block it is solved in.
     """
-    rows, width = len(indptr) - 1, features.shape[1]
+    rows, width = len(indptr) - 1, features.shape[1] + 1
     if rows < 0 or indptr[0] != 0 or indptr[-1] != len(indices) or len(indices) != len(values):
         raise ValueError(
             f"indptr must run from 0 to the number of ratings, got {len(indptr)} entries for {len(indices)} "
@@ -88,22 +93,23 @@ def half_step(
     return out
 
 
-def start(csc: sp.csc_array | sp.csc_matrix, mean: float, rank: int, rng: np.random.Generator) -> Float32:
-    """Return the (items, rank + 1) factors and biases that the first half step over users begins with."""
-    counts = np.diff(csc.indptr)
-    sums = np.asarray(csc.sum(axis=0, dtype=np.float64)).ravel()
-    solution = np.empty((csc.shape[1], rank + 1), np.float32)
-    solution[:, :rank] = rng.standard_normal((csc.shape[1], rank), np.float32) * np.float32(_START_SCALE)
+def start(
+    sums: npt.NDArray[np.float64], counts: IntArray, mean: float, rank: int, rng: np.random.Generator
+) -> Float32:
+    """Return the (items, rank + 1) factors and biases that the first half step over users begins with.
+
+    `sums` and `counts` are each item's sum and number of ratings.
+    """
+    solution = np.empty((len(counts), rank + 1), np.float32)
+    solution[:, :rank] = rng.standard_normal((len(counts), rank), np.float32) * np.float32(_START_SCALE)
     solution[:, rank] = (sums - counts * mean) / (counts + _START_SHRINKAGE)
     solution[counts == 0] = 0.0
     return solution
 
 
 def regressors(solution: Float32) -> Float32:
-    """Return [factors, 1] of a half step's [factors, bias]: the features of the other side's half step."""
-    features = solution.copy()
-    features[:, -1] = 1.0
-    return features
+    """Return the factors of a half step's [factors, bias]: the features of the other side's half step."""
+    return np.ascontiguousarray(solution[:, :-1])
 
 
 def users_matrix(solution: Float32) -> Float32:
@@ -113,7 +119,7 @@ def users_matrix(solution: Float32) -> Float32:
 
 def items_matrix(solution: Float32) -> Float32:
     """Return B = [q_i, 1, b_i] of the items' [q_i, b_i]."""
-    return np.hstack([regressors(solution), solution[:, -1:]])
+    return np.hstack([regressors(solution), np.ones((len(solution), 1), np.float32), solution[:, -1:]])
 
 
 def keep_items(csr: sp.csr_array | sp.csr_matrix, fit_items: npt.NDArray[np.bool_]) -> sp.csr_array:
@@ -148,7 +154,8 @@ def factorize(
     if csc is None:
         csc = sp.csc_array(csr)
     mean = float(np.mean(csr.data, dtype=np.float64)) if csr.nnz else 0.0
-    items = start(csc, mean, rank, rng)
+    sums = np.asarray(csc.sum(axis=0, dtype=np.float64)).ravel()
+    items = start(sums, np.diff(csc.indptr), mean, rank, rng)
     users = np.zeros((csr.shape[0], rank + 1), np.float32)
     for _ in range(iterations):
         offsets = items[:, rank] + np.float32(mean)
@@ -211,18 +218,19 @@ def _add_gram(gathered: Float32, used: int, gram: Float32) -> None:
 def _gather(
     indices: IntArray, values: Float32, features: Float32, offsets: Float32, gathered: Float32
 ) -> int:
-    """Write the features of these ratings, and below them what is left of the ratings, as columns.
+    """Write the features of these ratings, a row of ones and what is left of the ratings, as columns.
 
     Returns the columns in use: filled up with zeros to whole vectors, so that no scalar remainder is left.
     """
-    width = features.shape[1]
+    rank = features.shape[1]
     count = indices.shape[0]
     for p in range(count):
         i = indices[p]
         x = features[i]
-        for a in range(width):
+        for a in range(rank):
             gathered[a, p] = x[a]
-        gathered[width, p] = values[p] - offsets[i]
+        gathered[rank, p] = np.float32(1.0)
+        gathered[rank + 1, p] = values[p] - offsets[i]
     used = (count + 31) // 32 * 32
     gathered[:, count:used] = np.float32(0.0)
     return used
@@ -277,35 +285,48 @@ def _solve_rows(
     bias_constant: np.float32,
     out: Float32,
 ) -> None:
-    rows = indptr.shape[0] - 1
-    width = features.shape[1]
+    rows, columns = indptr.shape[0] - 1, features.shape[0]
+    width = features.shape[1] + 1
     padded = (width + 1 + 3) // 4 * 4
+    at_once = _LANES if columns <= _TILE else _GROUP
     # A cache line more than a power of two: else a column's entries compete for the same few cache sets.
     gathered = np.zeros((padded, _GATHER + 16), np.float32)
-    gram = np.empty((padded, padded), np.float32)
+    grams = np.empty((at_once, padded, padded), np.float32)
+    position = np.empty(at_once, np.int64)
     systems = np.empty((width + 1, width + 1, _LANES), np.float32)
-    for first in range(0, rows, _LANES):
-        for lane in range(_LANES):
-            # Lanes past the last row and rows without ratings solve λ·x = 0.
-            gram[:] = np.float32(0.0)
-            count = 0
-            if first + lane < rows:
-                begin, end = indptr[first + lane], indptr[first + lane + 1]
-                count = end - begin
-                for lo in range(begin, end, _GATHER):
+    for first in range(0, rows, at_once):
+        here = min(at_once, rows - first)
+        grams[:] = np.float32(0.0)
+        position[:here] = indptr[first : first + here]
+        for tile in range(0, columns, _TILE):
+            # The last tile takes whatever is left, so that rows need not be sorted to be right.
+            limit = tile + _TILE if tile + _TILE < columns else np.iinfo(np.int64).max
+            for r in range(here):
+                lo, end = position[r], indptr[first + r + 1]
+                while lo < end and indices[lo] < limit:
                     hi = min(end, lo + _GATHER)
+                    while indices[hi - 1] >= limit:
+                        hi -= 1
                     used = _gather(indices[lo:hi], values[lo:hi], features, offsets, gathered)
-                    _add_gram(gathered, used, gram)
-            for a in range(width - 1):
-                gram[a, a] += per_rating * np.float32(count) + constant
-            gram[width - 1, width - 1] += bias_constant
-            for a in range(width + 1):
-                row = gram[a]
-                target = systems[a]
-                for b in range(a + 1):
-                    target[b, lane] = row[b]
-        _solve_lanes(systems, width)
-        for lane in range(min(_LANES, rows - first)):
-            row = out[first + lane]
-            for a in range(width):
-                row[a] = systems[width, a, lane]
+                    _add_gram(gathered, used, grams[r])
+                    lo = hi
+                position[r] = lo
+        for group in range(0, here, _LANES):
+            for lane in range(_LANES):
+                # Lanes past the last row solve the last one again; rows without ratings solve λ·x = 0.
+                r = min(group + lane, here - 1)
+                gram = grams[r]
+                count = np.float32(indptr[first + r + 1] - indptr[first + r])
+                for a in range(width + 1):
+                    row = gram[a]
+                    target = systems[a]
+                    for b in range(a + 1):
+                        target[b, lane] = row[b]
+                for a in range(width - 1):
+                    systems[a, a, lane] += per_rating * count + constant
+                systems[width - 1, width - 1, lane] += bias_constant
+            _solve_lanes(systems, width)
+            for lane in range(min(_LANES, here - group)):
+                row = out[first + group + lane]
+                for a in range(width):
+                    row[a] = systems[width, a, lane]

@@ -2,18 +2,19 @@
 
 The paper uses regularized SVD (section 4.1); ALS minimises the same kind of error, is deterministic and
 distributes: given the item factors every user is solved alone, and the other way round. Factors pass through the
-store as arrays that workers map; only block numbers pass through the scheduler.
+store as arrays that workers map: the half step of a block of items is summed up over ranges of users, one after the
+other, so a worker need not hold all users' factors. Only block numbers pass through the scheduler.
 """
 
 from pathlib import Path
 
 import numpy as np
-import scipy.sparse as sp
 
 from tasks.kernels.als import half_step, items_matrix, keep_items, regressors, start, users_matrix
 from tasks.kernels.padded import LowRank
 from tasks.pipeline import Job
 from tasks.ratings import Ratings
+from tasks.store import remove
 
 REGULARIZATION_SPAN = (
     4.0  # padding.regularization is meant for ratings that span this many units, as 1..5 does
@@ -23,64 +24,80 @@ REGULARIZATION_SPAN = (
 def fit(job: Job, ratings: Ratings, fit_items: np.ndarray) -> LowRank:
     """Alternate between users and items; both are written block by block into shared arrays."""
     users, items = ratings.by_user, ratings.by_item
-    mean = _mean(ratings, fit_items)
-    by_item = sp.csc_array((items.values, items.indices, items.indptr), shape=(users.rows, items.rows))
-    first = start(by_item, mean, job.params.rank, job.rng("start"))
+    # Items in larger blocks: the more of them pass over a range of users at once, the less is read twice.
+    blocks = {"users": users.blocks(), "items": items.blocks(entries=3_000_000, rows=512)}
+    sums = np.concatenate(job.engine.map(_sum_items, blocks["items"], ratings=ratings.directory))
+    mean = _mean(sums, items.counts(), fit_items)
+    first = start(sums, items.counts(), mean, job.params.rank, job.rng("start"))
     first[~fit_items] = 0
-    work = {"users": job.out / "users.work.npy", "items": job.out / "items.work.npy"}
-    np.save(work["items"], first)
-    np.save(work["users"], np.zeros((users.rows, job.params.rank + 1), np.float32))
-    np.save(job.out / "fit_items.npy", fit_items)
+    work = job.out / "work"
+    work.mkdir()
+    _create(work, "users", np.zeros((users.rows, job.params.rank + 1), np.float32))
+    _create(work, "items", first)
+    np.save(work / "fit_items.npy", fit_items)
 
-    blocks = {"users": users.blocks(), "items": items.blocks()}
     turns = ["users", "items"] * job.params.iterations + ["users"]
-    for turn, side in enumerate(turns, start=1):
+    done, total = 0, sum(len(blocks[side]) for side in turns)
+    for side in turns:
         job.engine.map(
             _solve_block,
             blocks[side],
+            progress=lambda part, _, done=done: job.progress(done + part, total),
             side=side,
             ratings=ratings.directory,
             work=work,
-            fit_items=job.out / "fit_items.npy",
             mean=mean,
             regularization=job.params.regularization * job.params.span / REGULARIZATION_SPAN,
         )
-        job.progress(turn, len(turns))
-    model = LowRank(users_matrix(np.load(work["users"])), items_matrix(np.load(work["items"])), mean)
-    for path in (*work.values(), job.out / "fit_items.npy"):
-        path.unlink()
+        done += len(blocks[side])
+    model = LowRank(users_matrix(_solution(work, "users")), items_matrix(_solution(work, "items")), mean)
+    remove(work)
     return model
 
 
-def _mean(ratings: Ratings, fit_items: np.ndarray) -> float:
+def _sum_items(block: tuple[int, int], *, ratings: Path) -> np.ndarray:
+    """Sum of the ratings of each item of a block."""
+    part = Ratings(ratings).by_item.block(*block)
+    return np.asarray(part.sum(axis=1, dtype=np.float64)).ravel()
+
+
+def _mean(sums: np.ndarray, counts: np.ndarray, fit_items: np.ndarray) -> float:
     """Mean of the ratings that enter the fit (of all, where none does)."""
-    by_item = ratings.by_item
-    fitted = np.repeat(fit_items, by_item.counts())
-    values = np.asarray(by_item.values)
-    return float(np.mean(values[fitted] if fitted.any() else values, dtype=np.float64))
+    fitted = fit_items if counts[fit_items].any() else np.ones_like(fit_items)
+    return float(sums[fitted].sum() / counts[fitted].sum())
+
+
+def _create(work: Path, side: str, solution: np.ndarray) -> None:
+    """The shared arrays of one side, apart as the other side's half step needs them: factors and biases."""
+    np.save(work / f"{side}.npy", regressors(solution))
+    np.save(work / f"{side}_biases.npy", np.ascontiguousarray(solution[:, -1]))
+
+
+def _solution(work: Path, side: str) -> np.ndarray:
+    """[factors, biases] of one side."""
+    return np.column_stack([np.load(work / f"{side}{kind}.npy") for kind in ("", "_biases")])
 
 
 def _solve_block(
-    block: tuple[int, int],
-    *,
-    side: str,
-    ratings: Path,
-    work: dict[str, Path],
-    fit_items: Path,
-    mean: float,
-    regularization: float,
+    block: tuple[int, int], *, side: str, ratings: Path, work: Path, mean: float, regularization: float
 ) -> None:
-    """Solve the users (or items) of one block and write them into the shared array."""
-    fixed = np.load(work["items" if side == "users" else "users"])
-    fitted = np.load(fit_items)
+    """Solve the users (or items) of one block and write them into the shared arrays."""
+    fitted = np.load(work / "fit_items.npy")
     if side == "users":
         part = keep_items(Ratings(ratings).by_user.block(*block), fitted)
     else:
         part = Ratings(ratings).by_item.block(*block)
-    offsets = fixed[:, -1] + np.float32(mean)
-    solved = half_step(part.indptr, part.indices, part.data, regressors(fixed), offsets, regularization)
+    other = "items" if side == "users" else "users"
+    features, biases = (np.load(work / f"{other}{kind}.npy", mmap_mode="r") for kind in ("", "_biases"))
+    offsets = np.asarray(biases) + np.float32(mean)
+    solved = half_step(part.indptr, part.indices, part.data, np.asarray(features), offsets, regularization)
     if side == "items":
         solved[~fitted[block[0] : block[1]]] = 0  # such an item predicts everybody's own level
-    target = np.load(work[side], mmap_mode="r+")
-    target[block[0] : block[1]] = solved
+    _write(work / f"{side}_biases.npy", block, solved[:, -1])
+    _write(work / f"{side}.npy", block, regressors(solved))
+
+
+def _write(path: Path, block: tuple[int, int], values: np.ndarray) -> None:
+    target = np.load(path, mmap_mode="r+")
+    target[block[0] : block[1]] = values
     target.flush()

@@ -28,6 +28,7 @@ def reference(
     csr: sp.csr_array, features: np.ndarray, offsets: np.ndarray, regularization: float
 ) -> np.ndarray:
     """The normal equations of each row, in float64."""
+    features = np.column_stack([features, np.ones(len(features))])
     result = np.zeros((csr.shape[0], features.shape[1]))
     for row in range(csr.shape[0]):
         part = slice(csr.indptr[row], csr.indptr[row + 1])
@@ -43,14 +44,13 @@ def reference(
 def problem(rank: int, users: int = 30, items: int = 20, density: float = 0.4, seed: int = 0):
     csr = sparse_ratings(users, items, density, seed)
     rng = np.random.default_rng(seed + 1)
-    features = rng.normal(0, 0.5, (items, rank + 1)).astype(np.float32)
-    features[:, -1] = 1
+    features = rng.normal(0, 0.5, (items, rank)).astype(np.float32)
     return csr, features, rng.normal(3.5, 0.3, items).astype(np.float32)
 
 
 def test_worked_bias() -> None:
-    """Features [0, 1] leave only the bias: Σ residual / (n + λ·BIAS_PRIOR), here 3 / (2 + 4) and 0."""
-    features = np.array([[0, 1], [0, 1], [0, 1]], np.float32)
+    """Features of 0 leave only the bias: Σ residual / (n + λ·BIAS_PRIOR), here 3 / (2 + 4) and 0."""
+    features = np.zeros((3, 1), np.float32)
     offsets = np.full(3, 3.0, np.float32)
     indptr, indices = np.array([0, 2, 2, 3]), np.array([0, 2, 1])
     values = np.array([5, 4, 3], np.float32)
@@ -60,12 +60,13 @@ def test_worked_bias() -> None:
 
 
 def test_worked_factor() -> None:
-    """One rating, one factor q = 2, residual 1: with a huge bias prior out of the way the ridge is 1-D."""
-    features = np.array([[2, 0]], np.float32)
+    """Ratings 4 and 2 of factors 2 and −2, offset 3: the bias sees 1 − 1 = 0, the factor 2·1 + (−2)·(−1) = 4."""
+    features = np.array([[2], [-2]], np.float32)
+    offsets = np.array([3, 3], np.float32)
     solved = als.half_step(
-        np.array([0, 1]), np.array([0]), np.array([4], np.float32), features, np.array([3], np.float32), 0.5
+        np.array([0, 2]), np.array([0, 1]), np.array([4, 2], np.float32), features, offsets, 0.5
     )
-    assert solved[0, 0] == pytest.approx(2 * 1 / (4 + 0.5 * (1 + als.PRIOR)), rel=1e-6)
+    assert solved[0, 0] == pytest.approx(4 / (8 + 0.5 * (2 + als.PRIOR)), rel=1e-6)
     assert solved[0, 1] == 0
 
 
@@ -74,6 +75,35 @@ def test_half_step_matches_float64(rank: int) -> None:
     csr, features, offsets = problem(rank, users=21, items=600, density=0.6)  # more ratings than one gather
     solved = als.half_step(csr.indptr, csr.indices, csr.data, features, offsets, 0.04)
     np.testing.assert_allclose(solved, reference(csr, features, offsets, 0.04), atol=2e-5)
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_more_columns_than_a_tile(shuffled: bool) -> None:
+    """Item half steps at scale: thousands of columns in several tiles, more rows than a group, sorted or not."""
+    rng = np.random.default_rng(0)
+    columns, rows = 2 * als._TILE + 77, als._GROUP + 9
+    csr = sp.random_array((rows, columns), density=0.002, rng=rng, format="csr", dtype=np.float32)
+    csr.data[:] = rng.integers(1, 6, csr.nnz)
+    csr.sort_indices()
+    features = rng.normal(0, 0.5, (columns, 6)).astype(np.float32)
+    offsets = rng.normal(3.5, 0.3, columns).astype(np.float32)
+    expected = reference(csr, features, offsets, 0.04)
+    if shuffled:
+        for row in range(rows):
+            part = slice(csr.indptr[row], csr.indptr[row + 1])
+            order = rng.permutation(part.stop - part.start)
+            csr.indices[part], csr.data[part] = csr.indices[part][order], csr.data[part][order]
+    whole = als.half_step(csr.indptr, csr.indices, csr.data, features, offsets, 0.04)
+    np.testing.assert_allclose(whole, expected, atol=2e-5)
+    last = als.half_step(
+        csr.indptr[500:] - csr.indptr[500],
+        csr.indices[csr.indptr[500] :],
+        csr.data[csr.indptr[500] :],
+        features,
+        offsets,
+        0.04,
+    )
+    assert last.tobytes() == whole[500:].tobytes()
 
 
 def test_rows_without_ratings_give_zeros() -> None:
