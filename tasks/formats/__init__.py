@@ -19,11 +19,12 @@ from typing import Any
 
 from tasks.config import Source
 from tasks.errors import UsageError
-from tasks.formats._blocks import BadRow, Piece, RatingBlock
+from tasks.formats._blocks import BadRow, Ids, Piece, RatingBlock
 from tasks.formats._files import expand_path, states
 
 __all__ = [
     "BadRow",
+    "Ids",
     "Piece",
     "RatingBlock",
     "expand_path",

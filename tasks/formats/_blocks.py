@@ -5,7 +5,7 @@ A message or a reason names a line and a column, never a row's content: it may b
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,9 @@ from tasks.config import Source
 
 # Enough to find the mistake; the counts are complete.
 OFFENDERS_KEPT = 10
+
+# Text, or a dictionary of text (which may hold more than the rows do, and an id more than once).
+Ids: TypeAlias = pa.StringArray | pa.DictionaryArray
 
 _NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
@@ -54,8 +57,8 @@ class BadRow:
 class RatingBlock:
     """Acceptable ratings (finite, on the scale, both ids there) and the account of the other rows."""
 
-    users: pa.StringArray
-    items: pa.StringArray
+    users: Ids
+    items: Ids
     ratings: np.ndarray
     timestamps: np.ndarray | None
     rows_read: int
@@ -74,8 +77,8 @@ class RatingBlock:
 
 
 def screen(
-    users: pa.StringArray,
-    items: pa.StringArray,
+    users: Ids,
+    items: Ids,
     ratings: pa.Array,
     timestamps: pa.Array | None,
     *,
@@ -142,6 +145,9 @@ def seconds(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
         zone = column.type.tz if pa.types.is_timestamp(column.type) else None
         return _known(pc.cast(column, pa.timestamp("s", zone), safe=False))
+    if pa.types.is_signed_integer(column.type):
+        value, known = _known(column)
+        return value, known & (value > -(2**62)) & (value < 2**62)
     if not _is_text(column.type):
         return _from_numbers(numbers(column))
     for kind in (pa.int64(), pa.timestamp("s")):  # a column of the other kind fails at its first row: cheap
@@ -179,8 +185,13 @@ def _to_numpy(column: pa.Array, null: Any) -> np.ndarray:
     return (column.fill_null(null) if column.null_count else column).to_numpy(zero_copy_only=False)
 
 
-def _empty(ids: pa.StringArray) -> np.ndarray:
-    return _to_numpy(pc.equal(ids, ""), True)
+def _empty(ids: Ids) -> np.ndarray:
+    if not isinstance(ids, pa.DictionaryArray):
+        return _to_numpy(pc.equal(ids, ""), True)
+    empty = _empty(ids.dictionary)
+    if not empty.any():
+        return _to_numpy(ids.is_null(), True)
+    return _to_numpy(pa.array(empty).take(ids.indices), True)
 
 
 def _is_text(kind: pa.DataType) -> bool:

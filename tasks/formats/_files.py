@@ -57,10 +57,14 @@ def find(source: Source, snapshot: date, names: Sequence[str] = (), *, several: 
         if isinstance(filesystem, LocalFileSystem):
             path = place  # absolute: a worker may have another working directory
         filesystem.invalidate_cache()  # a worker outlives many snapshots
-        if filesystem.isdir(place):
+        pattern = several and "*" in place
+        if pattern or filesystem.isdir(place):
+            inside = filesystem.glob(place, detail=True) if pattern else filesystem.find(place, detail=True)
+            above = place.rpartition("/")[0] if pattern else place
             listing = {
                 filesystem.unstrip_protocol(name): info.get("size")
-                for name, info in filesystem.find(place, detail=True).items()
+                for name, info in inside.items()
+                if info.get("type") != "directory" and not _unfinished(name.removeprefix(above))
             }
             return _choose(listing, names, path, several)
         if not path.lower().endswith(".zip"):
@@ -68,6 +72,11 @@ def find(source: Source, snapshot: date, names: Sequence[str] = (), *, several: 
         with filesystem.open(place, "rb") as file, zipfile.ZipFile(file) as archive:
             listing = {i.filename: i.file_size for i in archive.infolist() if not i.is_dir()}
         return _choose(listing, names, path, several, container=path)
+
+
+def _unfinished(name: str) -> bool:
+    """Whether a file is hidden, or lies where writers keep what is not complete (`_temporary`)."""
+    return any(part.startswith((".", "_")) for part in PurePosixPath(name).parts)
 
 
 def _choose(
@@ -139,7 +148,7 @@ def opened(piece: Piece) -> Iterator[tuple[str, BinaryIO]]:
                     yield f"{_called(piece.container)}/{member}", _decompressed(inner, member)
         for path in () if piece.container else piece.files:
             filesystem, place = _filesystem(path)
-            with filesystem.open(place, "rb") as file:
+            with understood(path), filesystem.open(place, "rb") as file:
                 yield _called(path), _decompressed(file, path)
 
 

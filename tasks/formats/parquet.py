@@ -1,4 +1,8 @@
-"""A parquet file: source.columns names the columns; ids may be text or whole numbers."""
+"""Parquet: a file, or a directory, an archive or a pattern (`…/part-*.parquet`) of parts, read in name order.
+
+source.columns names the columns; ids may be text or whole numbers. They stay dictionaries from the file to the
+block: each different id is turned into text once, not once per rating.
+"""
 
 from collections.abc import Iterator
 from datetime import date
@@ -15,45 +19,70 @@ from tasks.formats._files import find, opened, understood
 from tasks.formats.csv import places
 
 _ROW_BYTES = 64  # about what a rating takes in memory, ids included
+_NAMES = ("*.parquet", "*.parq", "*.pq")
 
 
 def pieces(source: Source, snapshot: date) -> list[Piece]:
-    """Neighbouring row groups, gathered up to about source.block_bytes."""
-    found = find(source, snapshot)
-    whole = Piece(found.files, found.container)
-    for file, stream in opened(whole):
+    """Neighbouring row groups of a file, or small files together, up to about source.block_bytes."""
+    found = find(source, snapshot, _NAMES, several=True)
+    cut: list[Piece] = []
+    small: list[str] = []
+    small_bytes = 0
+    timed = None
+    for path, (file, stream) in zip(found.files, opened(Piece(found.files, found.container)), strict=True):
         with understood(file):
-            groups = pq.ParquetFile(stream).metadata
-        sizes = [groups.row_group(g).num_rows * _ROW_BYTES for g in range(groups.num_row_groups)]
+            table = pq.ParquetFile(stream)
+        timed = _same_columns(table.schema_arrow.names, source, file, timed)
+        groups = [table.metadata.row_group(g).num_rows for g in range(table.metadata.num_row_groups)]
+        sizes = np.array(groups, np.int64) * _ROW_BYTES
+        if small and small_bytes + sizes.sum() > source.block_bytes:
+            cut.append(Piece(tuple(small), found.container))
+            small, small_bytes = [], 0
+        if sizes.sum() <= source.block_bytes:
+            small.append(path)
+            small_bytes += int(sizes.sum())
+            continue
         block = (np.cumsum(sizes) - sizes) // source.block_bytes
         starts = np.flatnonzero(np.diff(block, prepend=-1)).tolist()
-        return [
-            Piece(found.files, found.container, start, stop)
-            for start, stop in zip(starts, [*starts[1:], len(sizes)], strict=True)
-        ]
-    return []
+        ends = [*starts[1:], len(groups)]
+        cut += [Piece((path,), found.container, *ends) for ends in zip(starts, ends, strict=True)]
+    return [*cut, Piece(tuple(small), found.container)] if small else cut
+
+
+def _same_columns(names: list[str], source: Source, file: str, timed: bool | None) -> bool:
+    """Refuse a part without the columns, or with a timestamp where those before it have none (or the reverse)."""
+    has_time = places(names, source, Piece((file,))).timestamp is not None
+    if timed is not None and timed != has_time:
+        raise UsageError(
+            f"this part has {'a' if has_time else 'no'} column '{source.columns.timestamp}', "
+            f"unlike the parts before it",
+            where=file,
+            remedy="export all parts alike, or set source.columns.timestamp to a column they all have",
+        )
+    return has_time
 
 
 def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
     """The ratings of some row groups; a line is a row of the file."""
     for file, stream in opened(piece):
         with understood(file):
-            table = pq.ParquetFile(stream)
+            columns = source.columns
+            table = pq.ParquetFile(stream, read_dictionary=[columns.user, columns.item])
             names = table.schema_arrow.names
-            place = places(names, source, piece)
+            place = places(names, source, Piece((file,)))
             wanted = [names[p] for p in place if p is not None]
             row = 0
             for batch in table.iter_batches(
                 batch_size=max(1, source.block_bytes // _ROW_BYTES),
-                row_groups=range(piece.start, piece.stop or 0),
+                row_groups=range(piece.start, table.num_row_groups if piece.stop is None else piece.stop),
                 columns=wanted,
                 use_threads=False,
             ):
                 column = {name: batch.column(name) for name in wanted}
                 yield screen(
-                    _ids(column[source.columns.user], "user", file),
-                    _ids(column[source.columns.item], "item", file),
-                    _plain(column[source.columns.rating]),
+                    _ids(column[columns.user], "user", file),
+                    _ids(column[columns.item], "item", file),
+                    _plain(column[columns.rating]),
                     _plain(column[names[place.timestamp]]) if place.timestamp is not None else None,
                     line_of_row=np.arange(row + 1, row + 1 + len(batch)),
                     source=source,
@@ -63,16 +92,16 @@ def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
                 row += len(batch)
 
 
-def _ids(column: pa.Array, key: str, file: str) -> pa.StringArray:
-    column = _plain(column)
-    kind = column.type
+def _ids(column: pa.Array, key: str, file: str) -> pa.DictionaryArray:
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    kind = coded.type.value_type
     if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise UsageError(
             f"the column of source.columns.{key} holds {kind}; ids must be text or whole numbers",
             where=file,
             remedy="export the ids as text",
         )
-    return pc.cast(column, pa.string())
+    return pa.DictionaryArray.from_arrays(coded.indices, pc.cast(coded.dictionary, pa.string()))
 
 
 def _plain(column: pa.Array) -> pa.Array:

@@ -1,11 +1,18 @@
-"""Parquet: types of ids and timestamps, row groups as pieces, bad rows by row number."""
+"""Parquet: types of ids and timestamps, files and row groups as pieces, bad rows by row number."""
 
 import datetime
+import tempfile
+import zipfile
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from tasks import formats
+from tasks.config import Source
 from tasks.errors import UsageError
 
 SCALE = (1.0, 5.0)
@@ -43,7 +50,9 @@ def test_packed(way, written, packed, reading):
     [
         ("user", pa.array(["a", "b", "c"]).dictionary_encode()),
         ("user", pa.array(["a", "b", "c"], pa.large_string())),
+        ("user", pa.array(["x", "a", "b", "c"]).dictionary_encode()[1:]),
         ("item", pa.array([1, 2, 3], pa.uint8())),
+        ("item", pa.array([1, 2, 3]).dictionary_encode()),
         ("rating", pa.array(["1", "2.5", "5"])),
         ("rating", pa.array([1, 2.5, 5], pa.float16())),
         ("timestamp", pa.array([7.0, 8.9, 9.0])),
@@ -107,3 +116,138 @@ def test_not_parquet_at_all(tmp_path, reading):
     with pytest.raises(UsageError, match="cannot be read in this format") as caught:
         reading("parquet", path, scale=SCALE)
     assert "anna" not in str(caught.value)
+
+
+# --- several files ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def parts(tmp_path):
+    """Write rows as parts of the given lengths; returns their directory."""
+
+    def write(lengths, *, names="part-{:05}.parquet", row_group_size=2):
+        place = Path(tempfile.mkdtemp(dir=tmp_path))
+        first = 0
+        for number, length in enumerate(lengths):
+            rows = range(first, first + length)
+            table = pa.table(
+                {
+                    "user": pa.array([f"u{row % 5}" for row in rows], pa.string()),
+                    "item": pa.array(rows, pa.int32()),
+                    "rating": pa.array([row % 5 + 1 for row in rows], pa.int8()),
+                    "timestamp": pa.array(rows, pa.int64()),
+                }
+            )
+            path = place / names.format(number)
+            path.parent.mkdir(exist_ok=True)
+            pq.write_table(table, path, row_group_size=row_group_size)
+            first += length
+        return place
+
+    return write
+
+
+def rows_of(lengths):
+    return [(f"u{row % 5}", str(row), row % 5 + 1, row) for row in range(sum(lengths))]
+
+
+SNAPSHOT = datetime.date(2026, 1, 1)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    lengths=st.lists(st.integers(0, 9), min_size=1, max_size=6),
+    row_group_size=st.integers(1, 4),
+    block_rows=st.integers(1, 12),
+)
+def test_parts_in_any_blocks_are_read_in_name_order(lengths, row_group_size, block_rows, parts, reading):
+    lengths = [*lengths, 1]
+    place = parts(lengths, row_group_size=row_group_size)
+    assert reading("parquet", place, scale=SCALE, block_bytes=64 * block_rows).rows == rows_of(lengths)
+    source = Source(format="parquet", path=str(place), scale=SCALE)
+    cut = formats.pieces(source.model_copy(update={"block_bytes": 64 * block_rows}), SNAPSHOT)
+    files = [file for piece in cut for file in piece.files]
+    assert sorted(set(files)) == list(dict.fromkeys(files))  # every part, in order
+    assert len(set(files)) == len(lengths)
+
+
+def test_large_parts_are_cut_and_small_ones_gathered(parts):
+    """Two rows a group, four a block: 6 = 4 + 2, then 1 and 3 together, then 2."""
+    source = Source(format="parquet", path=str(parts([6, 1, 3, 2])), scale=SCALE)
+    cut = formats.pieces(source.model_copy(update={"block_bytes": 4 * 64}), SNAPSHOT)
+    short = [([int(file[-13:-8]) for file in piece.files], piece.start, piece.stop) for piece in cut]
+    assert short == [([0], 0, 2), ([0], 2, 3), ([1, 2], 0, None), ([3], 0, None)]
+
+
+def test_a_pattern_picks_parts(parts, reading):
+    place = parts([3, 3], names="{}.parquet")
+    (place / "old.parquet").write_text("not this one")
+    assert reading("parquet", place / "[01]*.parquet", scale=SCALE).rows == rows_of([3, 3])
+
+
+def test_parts_in_an_archive_and_in_directories_below(parts, reading, tmp_path):
+    place = parts([3, 2, 4], names="day={}/rows.parquet")
+    assert reading("parquet", place, scale=SCALE).rows == rows_of([3, 2, 4])
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        for file in place.rglob("*.parquet"):
+            archive.write(file, file.relative_to(place))
+    assert reading("parquet", tmp_path / "all.zip", scale=SCALE).rows == rows_of([3, 2, 4])
+
+
+def test_hidden_and_unfinished_files_are_left_alone(parts, reading):
+    place = parts([3])
+    (place / "_temporary").mkdir()
+    for name in (".part-00001.parquet", "_temporary/part-00001.parquet", "_SUCCESS", "notes.txt"):
+        (place / name).write_text("not complete")
+    assert reading("parquet", place, scale=SCALE).rows == rows_of([3])
+
+
+def test_a_directory_without_parts(tmp_path, reading):
+    with pytest.raises(UsageError, match=r"no file called \*\.parquet or .* in there"):
+        reading("parquet", tmp_path, scale=SCALE)
+
+
+@pytest.mark.parametrize("keep", [0, 100, -10])
+def test_a_truncated_part_is_named(keep, parts, reading):
+    broken = parts([4, 4, 4]) / "part-00001.parquet"
+    broken.write_bytes(broken.read_bytes()[:keep])
+    with pytest.raises(UsageError, match="cannot be read in this format") as caught:
+        reading("parquet", broken.parent, scale=SCALE)
+    assert "part-00001.parquet" in caught.value.where
+
+
+def test_a_part_that_vanishes_is_named(parts):
+    place = parts([4, 4, 4])
+    source = Source(format="parquet", path=str(place), scale=SCALE)
+    (piece,) = formats.pieces(source, SNAPSHOT)
+    (place / "part-00002.parquet").unlink()
+    with pytest.raises(UsageError, match="there is no such file") as caught:
+        list(formats.read(piece, source, SNAPSHOT))
+    assert caught.value.where.endswith("part-00002.parquet")
+
+
+@pytest.mark.parametrize(
+    ("drop", "what"),
+    [
+        ("rating", "no column called 'rating'"),
+        ("timestamp", "this part has no column 'timestamp', unlike the parts before it"),
+    ],
+)
+def test_a_part_with_other_columns_is_named(drop, what, parts, reading):
+    other = parts([4, 4, 4]) / "part-00001.parquet"
+    pq.write_table(pq.read_table(other).drop_columns([drop]), other)
+    with pytest.raises(UsageError, match=what) as caught:
+        reading("parquet", other.parent, scale=SCALE)
+    assert "part-00001.parquet" in caught.value.where
+
+
+def test_bad_rows_carry_the_part_and_its_row(parts, reading):
+    place = parts([4, 4])
+    second = place / "part-00001.parquet"
+    columns = pq.read_table(second).to_pydict()
+    columns["rating"][2] = 9
+    columns["user"][3] = None
+    pq.write_table(pa.table(columns), second, row_group_size=2)
+    for block_bytes in (64, 2**20):
+        found = reading("parquet", place, scale=SCALE, block_bytes=block_bytes).offenders
+        assert [(o.file, o.line) for o in found] == [("part-00001.parquet", 3), ("part-00001.parquet", 4)]
