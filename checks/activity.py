@@ -6,6 +6,7 @@ then tells of its members (1 − exp(−aπ)) / (1 − exp(−Aπ)): the heavies
 everybody may know that.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +30,7 @@ class Activity:
         """Popularity is everybody's share of raters; activity such that the expected ratings are a user's number."""
         ratings = case.truth.ratings
         rated = np.diff(ratings.indptr)
-        share = np.bincount(ratings.indices, minlength=case.release.n_items) / max(1, case.truth.users)
+        share = case.truth.item_totals[0] / max(1, case.truth.users)
         popularity = -np.log1p(-np.minimum(share, 1 - 1e-6))
         steps = np.concatenate([[0], np.geomspace(1e-4, 1e4, STEPS)])
         expected = np.array([-np.expm1(-step * popularity).sum() for step in steps])
@@ -42,25 +43,47 @@ class Activity:
         many knowing that the group publishes them; with `weight`, each item counts that much."""
         case = self.case
         weight = np.ones(case.release.n_items) if weight is None else weight
-        together = case.belongs @ self.person
-        rows = case.truth.row_of_user[targets]
         cells, alone, knowing = (np.zeros(len(targets)) for _ in range(3))
-        for block in case.release.blocks():
-            inside = np.flatnonzero((rows >= block.start) & (rows < block.start + block.rows))
-            pattern = block.pattern()
-            for start in range(0, len(inside), AT_ONCE):
-                part = inside[start : start + AT_ONCE]
-                there = pattern[rows[part] - block.start].toarray() > 0
-                chance = -np.expm1(-np.outer(self.person[targets[part]], self.popularity))
-                somebody = -np.expm1(-np.outer(together[rows[part]], self.popularity))
-                cells[part] = there.sum(axis=1)
-                alone[part] = np.where(there, chance, 0) @ weight
-                told = chance if case.release.complete else chance / np.maximum(somebody, 1e-12)
-                knowing[part] = np.where(there, told, 0) @ weight
+        if case.release.complete:
+            for start in range(0, len(targets), AT_ONCE):
+                some = slice(start, start + AT_ONCE)
+                cells[some] = case.release.n_items
+                alone[some] = self._chance(self.person[targets[some]]) @ weight
+            return cells, alone, alone.copy()  # that the group has an item tells nothing
+        rows = case.truth.row_of_user
+        together = np.bincount(rows[rows >= 0], self.person[rows >= 0], minlength=case.release.n_groups)
+        for part, there in _patterns(case, targets):
+            chance = self._chance(self.person[targets[part]])
+            somebody = self._chance(together[rows[targets[part]]])
+            cells[part] = there.sum(axis=1)
+            alone[part] = np.where(there, chance, 0) @ weight
+            knowing[part] = np.where(there, chance / np.maximum(somebody, 1e-12), 0) @ weight
         return cells, alone, knowing
 
+    def _chance(self, activity: np.ndarray) -> np.ndarray:
+        """For each of these activities and every item: the chance that it was rated."""
+        return -np.expm1(-np.outer(activity, self.popularity))
 
-def published_ratings(case: Case) -> np.ndarray:
-    """Per user: how many of the own ratings are among the items the own group publishes."""
-    there = ~np.isnan(case.published[case.cell_of_rating])
-    return np.bincount(case.rating_rows[case.listed_ratings], weights=there, minlength=case.truth.users)
+
+def _patterns(case: Case, targets: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Some targets at a time (their places), and which items the group of each publishes."""
+    rows = case.truth.row_of_user[targets]
+    for block in case.release.blocks():
+        inside = np.flatnonzero((rows >= block.start) & (rows < block.start + block.rows))
+        if not len(inside):
+            continue
+        there = block.pattern().toarray() > 0
+        for start in range(0, len(inside), AT_ONCE):
+            part = inside[start : start + AT_ONCE]
+            yield part, there[rows[part] - block.start]
+
+
+def published_ratings(case: Case, targets: np.ndarray) -> np.ndarray:
+    """Per target: how many of the own ratings are among the items the own group publishes."""
+    if case.release.complete:
+        return np.diff(case.truth.ratings.indptr)[targets].astype(np.float64)
+    count = np.zeros(len(targets))
+    for part, there in _patterns(case, targets):
+        rated = case.truth.ratings[targets[part]].tocoo()
+        count[part] = np.bincount(rated.row, there[rated.row, rated.col], minlength=len(part))
+    return count

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from checks.case import Case
+from checks.real_cells import RealCells
 
 ROUNDS = 30
 CERTAIN = 0.9
@@ -31,12 +32,10 @@ class Chance:
         return np.outer(self.activity[start : start + count], self.popularity) <= -np.log1p(-CERTAIN)
 
     @classmethod
-    def fitted(cls, case: Case) -> "Chance":
+    def fitted(cls, case: Case, cells: RealCells) -> "Chance":
         """Newton steps on groups and items in turn until rows and columns add up to the real ratings."""
-        counts, there = case.contributors, ~np.isnan(case.published)
-        groups = np.repeat(np.arange(case.release.n_groups), np.diff(counts.indptr))[there]
-        by_group = np.bincount(groups, minlength=case.release.n_groups)
-        by_item = np.bincount(counts.indices[there], minlength=case.release.n_items)
+        by_group = np.bincount(cells.groups[cells.there], minlength=case.release.n_groups)
+        by_item = np.bincount(cells.items[cells.there], minlength=case.release.n_items)
         published = np.zeros(case.release.n_items, dtype=np.int64)
         for block in case.release.blocks():
             published += (
@@ -53,7 +52,9 @@ class Chance:
         overall = float(by_item.sum() / max(1, published.sum()))
         model = cls(activity, popularity, share, np.zeros(len(by_item), dtype=np.int64), overall)
         for block in case.release.blocks():
-            open_cells = model.in_doubt(block.start, block.rows) & ~np.isnan(block.table())
+            open_cells = model.in_doubt(block.start, block.rows)
+            if block.items is not None:
+                open_cells &= ~np.isnan(block.table())
             model.open_cells[:] += open_cells.sum(axis=0)
         return model
 
@@ -66,16 +67,17 @@ def _margins(
     columns, column_slopes = np.zeros(len(popularity)), np.zeros(len(popularity))
     for block in case.release.blocks():
         own = activity[block.rows_slice]
-        absent = np.exp(-np.outer(own, popularity).astype(np.float32))
-        if block.items is None:
-            there = np.broadcast_to(np.float32(1), absent.shape)
-        else:
-            there = block.pattern().toarray()
+        absent = np.outer(-own.astype(np.float32), popularity.astype(np.float32))
+        np.exp(absent, out=absent)
+        there = None if block.items is None else block.pattern().toarray()
+        if there is not None:
             absent *= there
-        rows[block.rows_slice] = (there - absent).sum(axis=1, dtype=np.float64)
-        row_slopes[block.rows_slice] = absent @ popularity
-        columns += (there - absent).sum(axis=0, dtype=np.float64)
-        column_slopes += own @ absent
+        lengths = np.diff(block.indptr)
+        per_item = block.rows if there is None else there.sum(axis=0)
+        rows[block.rows_slice] = lengths - absent.sum(axis=1, dtype=np.float64)
+        row_slopes[block.rows_slice] = absent @ popularity.astype(np.float32)
+        columns += per_item - absent.sum(axis=0, dtype=np.float64)
+        column_slopes += own.astype(np.float32) @ absent
     return (rows, row_slopes), (columns, column_slopes)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 
 Table = tuple[int, np.ndarray]  # first group of a block, and its ratings with NaN where there are none
 Tables = Callable[[], Iterable[Table]]
@@ -82,14 +83,9 @@ def _round(
     sums = np.zeros(shape[1])
     errors = []
     for start, table in tables():
-        fitted = fit.rows(start, len(table))
-        error = table - fitted
-        errors.append(np.abs(error.ravel()[::SAMPLE_STRIDE]))
-        with np.errstate(invalid="ignore"):
-            known = np.abs(error) <= cut  # False for NaN
-        filled = np.where(known, table, fitted)
-        filled -= fit.mean
-        sums += filled.sum(axis=0, dtype=np.float64)
+        filled = fit.rows(start, len(table))
+        errors.append(np.abs(table.ravel()[::SAMPLE_STRIDE] - filled.ravel()[::SAMPLE_STRIDE]))
+        _fill(table, fit.mean, np.float32(cut), filled, sums)
         projected = filled @ basis
         scores[start : start + len(table)] = projected
         turned += filled.T @ projected
@@ -101,3 +97,14 @@ def _round(
     better = Fit(fit.mean + moved, scores @ strongest, basis @ strongest)
     sample = np.concatenate(errors)
     return better, np.linalg.qr(turned)[0].astype(np.float32), float(np.nanmedian(sample))
+
+
+@njit(cache=True, nogil=True)
+def _fill(table, mean, cut, fitted, sums):  # type: ignore[no-untyped-def]
+    """Turn fitted values into the filled block less the means: what is published where it is near the fit."""
+    for row in range(len(table)):
+        own, filled = table[row], fitted[row]
+        for item in range(len(own)):
+            near = abs(own[item] - filled[item]) <= cut  # False where nothing is published
+            filled[item] = (own[item] if near else filled[item]) - mean[item]
+            sums[item] += filled[item]

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from scipy.stats import binom
 
 Z95 = 1.959963984540054
@@ -93,21 +94,34 @@ def correlation(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
     return r, math.tanh(centre - spread), math.tanh(centre + spread)
 
 
-def correlations(owner: np.ndarray, x: np.ndarray, y: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Pearson's r over each owner's pairs, 0 where one side does not vary, and the number of pairs."""
-    n = np.bincount(owner, minlength=size)
+def runs(owner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Entries of one owner stand together: the owners in their order, and where the entries of each begin and end."""
+    first = np.flatnonzero(np.append(True, owner[1:] != owner[:-1])) if len(owner) else np.zeros(0, np.int64)
+    return owner[first], np.append(first, len(owner))
 
-    def total(values: np.ndarray) -> np.ndarray:
-        return np.bincount(owner, weights=values, minlength=size)
 
-    def centred(values: np.ndarray) -> np.ndarray:
-        wide = values.astype(np.float64)
-        return wide - (total(wide) / np.maximum(n, 1))[owner]
-
-    x, y = centred(x), centred(y)
-    spread = np.sqrt(total(x * x) * total(y * y))
-    varies = spread > 1e-9 * np.maximum(n, 1)  # what rounding leaves of values that are all alike
-    return np.where(varies, total(x * y) / np.where(varies, spread, 1.0), 0.0), n
+@njit(cache=True, nogil=True)
+def correlations(starts, x, y):  # type: ignore[no-untyped-def]
+    """Pearson's r over the pairs of each run, 0 where one side does not vary."""
+    out = np.zeros(len(starts) - 1)
+    for run in range(len(out)):
+        first, last = starts[run], starts[run + 1]
+        n = last - first
+        mean_x, mean_y, xx, yy, xy = 0.0, 0.0, 0.0, 0.0, 0.0
+        for p in range(first, last):
+            mean_x += x[p]
+            mean_y += y[p]
+        mean_x /= max(n, 1)
+        mean_y /= max(n, 1)
+        for p in range(first, last):
+            dx, dy = x[p] - mean_x, y[p] - mean_y
+            xx += dx * dx
+            yy += dy * dy
+            xy += dx * dy
+        spread = math.sqrt(xx * yy)
+        if spread > 1e-9 * max(n, 1):  # what rounding leaves of values that are all alike
+            out[run] = xy / spread
+    return out
 
 
 def fisher_low(r: np.ndarray, n: np.ndarray, z: float = Z95) -> np.ndarray:

@@ -15,13 +15,13 @@ from checks.attacks.label_based import exposed_targets
 from checks.case import Case
 from checks.registry import check
 from checks.result import Finding, Outcome
-from checks.stats import clustered, wilson
+from checks.stats import clustered, runs, wilson
 
 
 @check("homogeneity", threshold=0.5)
 def run(case: Case, threshold: float) -> Finding:
     """Share of the profile's cells that are true of its members, in the worst group (upper bound)."""
-    cells = np.concatenate([np.zeros(0), *(np.diff(block.indptr) for block in case.release.blocks())])
+    cells = case.release.lengths
     trials = cells * case.members
     true_of = _true_cells(case)
     rows = case.truth.row_of_user
@@ -49,10 +49,12 @@ def run(case: Case, threshold: float) -> Finding:
 
 def _true_cells(case: Case) -> np.ndarray:
     """Per user: cells of the own group's profile whose label rounds to the user's own rating."""
-    near = np.abs(case.published[case.cell_of_rating] - case.truth.ratings.data[case.listed_ratings])
-    hit = near <= case.truth.half_level + 1e-4
-    users = case.rating_rows[case.listed_ratings]
-    return np.bincount(users, weights=hit, minlength=case.truth.users)
+    true_of = np.zeros(case.truth.users)
+    for block in case.group_blocks():
+        hit = np.abs(block.published[block.cells] - block.ratings) <= case.truth.half_level + 1e-4
+        who, starts = runs(block.users)
+        true_of[who] = np.add.reduceat(hit, starts[:-1], dtype=np.float64)
+    return true_of
 
 
 def _outcome(case: Case, true_of: np.ndarray, *, heavy: bool) -> Outcome:
@@ -66,8 +68,11 @@ def _outcome(case: Case, true_of: np.ndarray, *, heavy: bool) -> Outcome:
 
 def _mean_hits(case: Case) -> np.ndarray:
     """Per item: the share of its raters whose rating its mean rounds to."""
-    ratings, items = case.truth.ratings, case.release.n_items
-    count = np.maximum(np.bincount(ratings.indices, minlength=items), 1)
-    mean = np.bincount(ratings.indices, weights=ratings.data, minlength=items) / count
-    hit = np.abs(mean[ratings.indices] - ratings.data) <= case.truth.half_level + 1e-4
-    return np.bincount(ratings.indices, weights=hit, minlength=items) / count
+    truth = case.truth
+    count, total = truth.item_totals
+    mean, hits = total / np.maximum(count, 1), np.zeros(len(count), np.int64)
+    for part in truth.stretches():
+        items = truth.ratings.indices[part]
+        hit = np.abs(mean[items] - truth.ratings.data[part]) <= truth.half_level + 1e-4
+        hits += np.bincount(items[hit], minlength=len(count))
+    return hits / np.maximum(count, 1)

@@ -17,6 +17,7 @@ from checks.case import Case
 from checks.lowrank import Fit, Table, robust_fit
 from checks.registry import check
 from checks.result import Finding, Outcome
+from checks.sample import said_of, sampled
 from checks.stats import clustered
 
 BIN_EDGES = np.array([0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 1.0])
@@ -67,10 +68,9 @@ def run(case: Case, threshold: float) -> Finding:
             f"from padded ones is what the recovery attack examines. {theirs}",
             outcomes=outcomes,
         )
-    bins = _bins(case)
+    bins, floor, absent, certain = _links(case)
     judged = [b for b in bins if b.pairs >= FEWEST_PAIRS] or bins
     worst = max(judged, key=lambda b: b.excess)
-    floor, absent, certain = _floor_and_absence(case)
     lines = "; ".join(
         f"{b.low:.3g}–{b.high:.3g}: {b.share:.3f} of {b.pairs:,} (formula {b.expected:.3f}"
         + (f", theorem 6.3 {b.theorem:.3f})" if b.theorem is not None else ")")
@@ -94,7 +94,7 @@ def _outcome(case: Case, *, heavy: bool) -> Outcome:
     targets = case.targets("link-existence", heavy=heavy)
     cells, alone, knowing = Activity.fitted(case).expected(targets)
     pairs = max(1.0, float(cells.sum()))
-    risk = clustered(published_ratings(case)[targets], cells, float(alone.sum() / pairs))
+    risk = clustered(published_ratings(case, targets), cells, float(alone.sum() / pairs))
     more = {"links": int(cells.sum()), "targets": len(targets), "explained": float(knowing.sum() / pairs)}
     return Outcome("the right group" + (", heavy raters" if heavy else ""), risk, more=more)
 
@@ -107,20 +107,22 @@ def _told_apart(case: Case) -> str:
     """
     if case.single:
         return ""
-    release = case.release
+    part = sampled(case, "link-existence")
+    release = part.release
     shape = (release.n_groups, release.n_items)
-    fit = robust_fit(partial(_tables, case), shape, min(FIT_RANK, min(shape) // 2), release.step)
+    fit = robust_fit(partial(_tables, part), shape, min(FIT_RANK, min(shape) // 2), release.step)
     popularity, place = _popularity(case)
-    cut = _cuts(case, fit, place)
+    cut = _cuts(part, fit, place)
     pairs, real, expected, cells = (np.zeros(len(BIN_EDGES) - 1) for _ in range(4))
-    for block in release.blocks():
-        rows, columns = block.row_numbers(), block.columns
+    for block in part.group_blocks():
+        profiles = block.profiles
+        rows, columns = profiles.row_numbers(), profiles.columns
         flagged = (
-            np.abs(block.values - fit.rows(block.start, block.rows)[rows, columns]) > cut[place[columns]]
+            np.abs(profiles.values - fit.rows(block.start, block.rows)[rows, columns]) > cut[place[columns]]
         )
         rows, columns = rows[flagged], columns[flagged]
-        members = case.members[block.start + rows]
-        raters = case.contributors[block.rows_slice][rows, columns]
+        members = part.members[block.start + rows]
+        raters = block.contributors[rows, columns]
         for total, weight in (
             (cells, np.ones(len(rows))),
             (pairs, members),
@@ -136,7 +138,7 @@ def _told_apart(case: Case) -> str:
     return (
         f" Cells that stand out from a low-rank fit of the release tell most at popularity {BIN_EDGES[b]:.3g}–"
         f"{BIN_EDGES[b + 1]:.3g}: of the links in {cells[b]:,.0f} such cells {real[b] / pairs[b]:.3f} are real "
-        f"(formula {expected[b] / pairs[b]:.3f})."
+        f"(formula {expected[b] / pairs[b]:.3f}).{said_of(part, case)}"
     )
 
 
@@ -164,8 +166,7 @@ def _cuts(case: Case, fit: Fit, place: np.ndarray) -> np.ndarray:
 
 def _popularity(case: Case) -> tuple[np.ndarray, np.ndarray]:
     """Per item: the share of people who rated it, and its bin."""
-    raters = np.bincount(case.truth.ratings.indices, minlength=case.release.n_items)
-    popularity = raters / max(1, case.truth.users)
+    popularity = case.truth.item_totals[0] / max(1, case.truth.users)
     place = np.clip(np.digitize(popularity, BIN_EDGES, right=True) - 1, 0, len(BIN_EDGES) - 2)
     return popularity, place
 
@@ -176,39 +177,34 @@ def _formula(case: Case, popularity: np.ndarray, members: np.ndarray) -> np.ndar
     return p / -np.expm1(np.maximum(members, case.release.k) * np.log1p(-p))
 
 
-def _bins(case: Case) -> list[Bin]:
+def _links(case: Case) -> tuple[list[Bin], float, int, float]:
+    """Published links by popularity; the share of published cells with a real rater; absent pairs; the share of those
+    that are truly no ratings."""
     release = case.release
     popularity, place = _popularity(case)
     pairs, expected, real = (np.zeros(len(BIN_EDGES) - 1) for _ in range(3))
-    for block in release.blocks():
-        size = case.members[block.start + block.row_numbers()]
-        where = place[block.columns]
+    held = missed = 0
+    for block in case.group_blocks():
+        columns = block.profiles.columns
+        size = case.members[block.start + block.profiles.row_numbers()]
+        where = place[columns]
         pairs += np.bincount(where, weights=size, minlength=len(pairs))
-        chance = size * _formula(case, popularity[block.columns], size)
+        chance = size * _formula(case, popularity[columns], size)
         expected += np.bincount(where, weights=chance, minlength=len(pairs))
-    there = ~np.isnan(case.published)
-    counts = case.contributors
-    real += np.bincount(place[counts.indices[there]], weights=counts.data[there], minlength=len(pairs))
+        there, raters = ~np.isnan(block.published), block.contributors.data
+        real += np.bincount(place[block.items[there]], weights=raters[there], minlength=len(pairs))
+        held += int(there.sum())
+        missed += int(raters[~there].sum())
+    absent = int((case.members * (release.n_items - release.lengths)).sum())
     bins = []
     for b in np.flatnonzero(pairs > 0):
         theorem = _theorem_6_3(popularity[place == b], release.k)
         low, high = float(BIN_EDGES[b]), float(BIN_EDGES[b + 1])
         bins.append(Bin(low, high, int(pairs[b]), int(real[b]), expected[b] / pairs[b], theorem))
-    return bins
+    return bins, held / max(1, release.cells), absent, 1 - missed / max(1, absent)
 
 
 def _theorem_6_3(popularity: np.ndarray, k: int) -> float | None:
     """1/k + p/(2 − kp), for p ≤ 1/k, at the bin's mean popularity; None where the theorem does not apply."""
     p = float(popularity.mean())
     return 1 / k + p / (2 - k * p) if p <= 1 / k else None
-
-
-def _floor_and_absence(case: Case) -> tuple[float, int, float]:
-    """Share of published cells with a real rater; absent pairs; the share of those that are truly no
-    ratings."""
-    there = ~np.isnan(case.published)
-    absent = int(case.members.sum()) * case.release.n_items
-    for block in case.release.blocks():
-        absent -= int((case.members[block.rows_slice] * np.diff(block.indptr)).sum())
-    missed = int(case.contributors.data[~there].sum())
-    return int(there.sum()) / max(1, case.release.cells), absent, 1 - missed / max(1, absent)

@@ -19,17 +19,17 @@ values on *another* scale count: those attacks compare ratings as they stand and
 The positive control is the same attack where people's own ratings are published in these cells.
 """
 
+import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-from scipy.special import gammaln
+from numba import njit
 from scipy.stats import norm
 
 from checks.case import Case
 from checks.registry import check
 from checks.result import Finding, Outcome
-from checks.stats import Risk, correlations, fisher_low
+from checks.stats import Risk, correlations, fisher_low, runs
 
 FEWEST = 2  # even where a release promises nothing, a single person's ratings are not published
 FEWEST_CELLS = 8
@@ -43,7 +43,7 @@ def run(case: Case, threshold: float) -> Finding:
     """Share of all testable people whose record follows their own ratings."""
     views = _views(case)
     tests = sum(int(view.enough.sum()) for view in views)
-    bounds = [view.bounds(view.values, tests) for view in views]
+    bounds = [view.bounds(view.r, tests) for view in views]
     highest = np.fmax.reduce(bounds)  # NaN: cannot be tested
     people = np.flatnonzero(~np.isnan(highest))
     if not len(people):
@@ -55,7 +55,7 @@ def run(case: Case, threshold: float) -> Finding:
     counted = _elsewhere(case, views[-1]) if case.single else np.ones(case.truth.users, dtype=bool)
     risk = _risk(np.where(counted, highest, 0.0)[people])
     low, high = risk.interval
-    alive, control = _control(views, tests, people, case.release.low, case.release.step)
+    alive, control = _control(views, tests, people, case.release.step)
     heavy = np.diff(case.truth.ratings.indptr)[people] >= case.heavy_from
     each = "; ".join(view.said(bound) for view, bound in zip(views, bounds, strict=True))
     return Finding(
@@ -75,9 +75,7 @@ def run(case: Case, threshold: float) -> Finding:
 
 def _elsewhere(case: Case, view: "_View") -> np.ndarray:
     """People whose published values are, on average, further from their ratings than half a level."""
-    apart = np.bincount(view.owner, weights=np.abs(view.values - view.ratings), minlength=view.users)
-    count = np.bincount(view.owner, minlength=view.users)
-    return apart > case.truth.half_level * np.maximum(count, 1)
+    return view.apart > case.truth.half_level
 
 
 def _risk(bound: np.ndarray) -> Risk:
@@ -90,37 +88,48 @@ def _outcome(who: str, bound: np.ndarray) -> Outcome:
 
 @dataclass(frozen=True)
 class _View:
-    """Some cells of everybody's record, one entry per person and cell: whose, their rating, the published value."""
+    """Some cells of everybody's record, as one figure per person.
+
+    `cells` counts them; `log_orders` is the logarithm of the number of different orders of the person's ratings in
+    them, n! / (n₁! n₂! …); `apart` how far the published values are from the ratings on average; `r` correlates the
+    two, `rounded` and `plain` what would be if the ratings were published, rounded as the release is or as they are.
+    """
 
     kind: str
-    users: int
-    owner: np.ndarray
-    ratings: np.ndarray
-    values: np.ndarray
+    cells: np.ndarray
+    log_orders: np.ndarray
+    apart: np.ndarray
+    r: np.ndarray
+    rounded: np.ndarray
+    plain: np.ndarray
 
-    @cached_property
+    @classmethod
+    def empty(cls, kind: str, users: int) -> "_View":
+        """Nobody has any cells yet."""
+        return cls(kind, np.zeros(users, np.int64), *(np.zeros(users) for _ in range(5)))
+
+    def look(self, users: np.ndarray, ratings: np.ndarray, values: np.ndarray, rounded: np.ndarray) -> None:
+        """Fill in some people: one entry per person and cell, those of a person together and complete."""
+        who, starts = runs(users)
+        self.cells[who] = np.diff(starts)
+        self.log_orders[who] = _log_orders(starts, ratings)
+        self.apart[who] = np.add.reduceat(np.abs(values - ratings), starts[:-1]) / np.diff(starts)
+        self.r[who] = correlations(starts, ratings, values)
+        self.rounded[who] = correlations(starts, ratings, rounded)
+        self.plain[who] = correlations(starts, ratings, ratings)
+
+    @property
     def enough(self) -> np.ndarray:
         """Who has enough cells to be looked at."""
-        return np.bincount(self.owner, minlength=self.users) >= FEWEST_CELLS
+        return self.cells >= FEWEST_CELLS
 
-    @cached_property
-    def log_orders(self) -> np.ndarray:
-        """Logarithm of the number of different orders of each person's ratings: n! / (n₁! n₂! …)."""
-        levels = np.unique(self.ratings)
-        level = np.searchsorted(levels, self.ratings)
-        keys, count = np.unique(self.owner.astype(np.int64) * len(levels) + level, return_counts=True)
-        alike = np.bincount(keys // max(1, len(levels)), weights=gammaln(count + 1), minlength=self.users)
-        return gammaln(np.bincount(self.owner, minlength=self.users) + 1) - alike
-
-    def bounds(self, values: np.ndarray, tests: int) -> np.ndarray:
-        """Lower bound of everybody's |r| between their ratings and these values, one of so many tests; NaN for
-        people who cannot be tested.
+    def bounds(self, r: np.ndarray, tests: int) -> np.ndarray:
+        """Lower bound of everybody's |r|, one of so many tests; NaN for people who cannot be tested.
 
         Whether the record varies is no condition: one that does not tells nothing about the person, and counts so.
         """
         luck = 2 * tests * np.exp(-self.log_orders)  # 2: upside down would do as well
-        r, n = correlations(self.owner, self.ratings, values, self.users)
-        bound = fisher_low(np.abs(r), n, float(norm.isf(CHANCE / 2 / max(1, tests))))
+        bound = fisher_low(np.abs(r), self.cells, float(norm.isf(CHANCE / 2 / max(1, tests))))
         return np.where(self.enough & (luck <= CHANCE), bound, np.nan)
 
     def said(self, bound: np.ndarray) -> str:
@@ -134,32 +143,50 @@ class _View:
 
 def _views(case: Case) -> list[_View]:
     """All cells; and where records are groups', those with fewer contributors than may be published."""
-    values, listed = case.published[case.cell_of_rating], case.listed_ratings
-    there = ~np.isnan(values)
-    chosen = {"all cells": there}
-    if not case.single:
-        fewest = max(FEWEST, case.release.min_contributors)
-        few = there & (case.contributors.data[case.cell_of_rating] < fewest)
-        chosen = {f"cells with fewer than {fewest} contributors": few, **chosen}
-    users, ratings = case.rating_rows, case.truth.ratings.data
-    return [
-        _View(kind, case.truth.users, users[listed[some]], ratings[listed[some]], values[some])
-        for kind, some in chosen.items()
-    ]
+    release, users = case.release, case.truth.users
+    fewest = max(FEWEST, release.min_contributors)
+    few = None if case.single else _View.empty(f"cells with fewer than {fewest} contributors", users)
+    whole = _View.empty("all cells", users)
+    for block in case.group_blocks():  # everybody is in one group, and whole in its block
+        values = block.published[block.cells]
+        rounded = _rounded(block.ratings, release.low, release.step)
+        columns = (block.users, block.ratings, values, rounded)
+        there = ~np.isnan(values)
+        whole.look(*(column[there] for column in columns))
+        if few is not None:
+            there &= block.contributors.data[block.cells] < fewest
+            few.look(*(column[there] for column in columns))
+    return [whole] if few is None else [few, whole]
 
 
-def _control(views: list[_View], tests: int, people: np.ndarray, low: float, step: float) -> tuple[bool, str]:
+@njit(cache=True, nogil=True)
+def _log_orders(starts, ratings):  # type: ignore[no-untyped-def]
+    out = np.zeros(len(starts) - 1)
+    for person in range(len(out)):
+        own = np.sort(ratings[starts[person] : starts[person + 1]])
+        out[person] = math.lgamma(len(own) + 1.0)
+        alike = 1
+        for place in range(1, len(own) + 1):
+            if place < len(own) and own[place] == own[place - 1]:
+                alike += 1
+            else:
+                out[person] -= math.lgamma(alike + 1.0)
+                alike = 1
+    return out
+
+
+def _control(views: list[_View], tests: int, people: np.ndarray, step: float) -> tuple[bool, str]:
     """Are people exposed, in every view, whose own ratings are published: rounded as the release is, or as they are?"""
 
-    def share(step: float) -> float:
-        planted = [view.bounds(_rounded(view.ratings, low, step), tests) for view in views]
-        return _risk(np.fmin.reduce(planted)[people]).rate
+    def share(planted: list[np.ndarray]) -> float:
+        bounds = [view.bounds(r, tests) for view, r in zip(views, planted, strict=True)]
+        return _risk(np.fmin.reduce(bounds)[people]).rate
 
-    rounded = share(step)
+    rounded = share([view.rounded for view in views])
     said = f"with people's own ratings in these cells {rounded:.1%} would be exposed"
     if rounded >= CONTROL_SHARE:
         return True, said
-    plain = share(0.0)
+    plain = share([view.plain for view in views])
     return plain >= CONTROL_SHARE, f"{said} (steps of {step:g} hide them), {plain:.1%} if not rounded"
 
 

@@ -23,8 +23,8 @@ def run(case: Case, threshold: float) -> Finding:
     fewest = max(FEWEST, case.release.min_contributors)
     raters = case.truth.raters
     items = np.flatnonzero((raters >= 1) & (raters < fewest))
-    column, there = _columns(case)
-    opinion, known = _opinions(case)
+    opinion, known = _opinions(case, items)
+    column, there = _columns(case) if known.any() else (opinion, known)
     items = items[there[items] & known[items]]
     said = f"{len(items):,} published items have fewer than {fewest} raters in the source"
     if len(items) == 0:
@@ -62,21 +62,33 @@ def _columns(case: Case) -> tuple[np.ndarray, np.ndarray]:
     does."""
     total, count = np.zeros(case.release.n_items), np.zeros(case.release.n_items)
     for block in case.release.blocks():
+        if block.items is None:
+            table = block.table()
+            levels = table.mean(axis=1, dtype=np.float64)
+            total += table.sum(axis=0, dtype=np.float64) - levels.sum()
+            count += block.rows
+            continue
         rows, values = block.row_numbers(), block.values.astype(np.float64)
         level = np.bincount(rows, weights=values, minlength=block.rows) / np.maximum(np.diff(block.indptr), 1)
-        columns = block.columns
-        total += np.bincount(columns, weights=values - level[rows], minlength=block.n_items)
-        count += np.bincount(columns, minlength=block.n_items)
+        total += np.bincount(block.items, weights=values - level[rows], minlength=block.n_items)
+        count += np.bincount(block.items, minlength=block.n_items)
     return total / np.maximum(count, 1), count > 0
 
 
-def _opinions(case: Case) -> tuple[np.ndarray, np.ndarray]:
-    """Per item: mean over its raters of (rating − the mean of their other ratings); and whether anybody is
-    known."""
-    ratings, users = case.truth.ratings, case.rating_rows
-    others = np.diff(ratings.indptr)[users] - 1
-    sums = np.bincount(users, weights=ratings.data, minlength=case.truth.users)[users] - ratings.data
-    opinion = ratings.data - np.where(others > 0, sums / np.maximum(others, 1), ratings.data.mean())
-    count = np.bincount(ratings.indices, minlength=case.release.n_items)
-    total = np.bincount(ratings.indices, weights=opinion, minlength=case.release.n_items)
+def _opinions(case: Case, items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Per item, for these items: mean over its raters of (rating − the mean of their other ratings); and whether
+    anybody is known."""
+    truth, wanted = case.truth, np.zeros(case.release.n_items, dtype=bool)
+    wanted[items] = True
+    places = [part.start + np.flatnonzero(wanted[truth.ratings.indices[part]]) for part in truth.stretches()]
+    place = np.concatenate([np.zeros(0, np.int64), *places])  # few: these items have hardly any raters
+    rating, item = truth.ratings.data[place].astype(np.float64), truth.ratings.indices[place]
+    user = np.searchsorted(truth.ratings.indptr, place, side="right") - 1
+    raters, number = np.unique(user, return_inverse=True)
+    sums = np.asarray(truth.ratings[raters].sum(axis=1, dtype=np.float64)).ravel()[number] - rating
+    others = np.diff(truth.ratings.indptr)[user] - 1
+    overall = truth.item_totals[1].sum() / max(1, truth.ratings.nnz)
+    opinion = rating - np.where(others > 0, sums / np.maximum(others, 1), overall)
+    count = np.bincount(item, minlength=len(wanted))
+    total = np.bincount(item, weights=opinion, minlength=len(wanted))
     return total / np.maximum(count, 1), count > 0

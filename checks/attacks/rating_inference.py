@@ -147,10 +147,9 @@ def _read(case: Case, name: str, records: np.ndarray, asked: Knowledge) -> Readi
 
 def _item_means(case: Case, asked: Knowledge) -> np.ndarray:
     """The mean of all other people's ratings of the item; of all ratings where nobody else rated it."""
-    ratings, items = case.truth.ratings, case.release.n_items
-    count = np.bincount(ratings.indices, minlength=items)[asked.items] - 1
-    total = np.bincount(ratings.indices, weights=ratings.data, minlength=items)[asked.items] - asked.ratings
-    return np.where(count > 0, total / np.maximum(count, 1), ratings.data.mean())
+    count, total = case.truth.item_totals
+    others, rest = count[asked.items] - 1, total[asked.items] - asked.ratings
+    return np.where(others > 0, rest / np.maximum(others, 1), total.sum() / max(1, count.sum()))
 
 
 def _values(case: Case, records: np.ndarray, items: np.ndarray) -> np.ndarray:
@@ -164,5 +163,5 @@ def _values(case: Case, records: np.ndarray, items: np.ndarray) -> np.ndarray:
     for block in case.release.blocks():
         part = order[slice(*np.searchsorted(rows[order], [block.start, block.start + block.rows]))]
         if len(part):
-            values[part] = block.table()[rows[part] - block.start, items[part]]
+            values[part] = block.at(rows[part] - block.start, items[part])
     return values

@@ -12,18 +12,24 @@ least k people together. Without it in the baseline, a few busy groups would pas
 The positive control is the same attack on this very release with the observed ratings put back into the
 means, as the paper's algorithm 1 has it; where groups are so large that rounding hides even that, with them
 put in verbatim.
+
+A dozen fits of a large release would take hours: there a sample of its groups is attacked (checks/sample.py), which
+is release enough to be fitted, and the flags, the trials and the interval are the sample's.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numba import njit
 
-from checks.case import Case, cell_keys
+from checks.case import Case
 from checks.chance import CERTAIN, Chance
 from checks.lowrank import Fit, Table, Tables, robust_fit
+from checks.real_cells import RealCells
 from checks.registry import check
 from checks.result import Finding, Outcome
+from checks.sample import said_of, sampled
 from checks.stats import Risk
 
 RANKS = (0, 8, 20, 40, 80)
@@ -52,15 +58,18 @@ class Gain:
 @check("recovery", threshold=0.5, controlled=True)
 def run(case: Case, threshold: float) -> Finding:
     """Largest gain over the baselines, links and ratings, over all fits (upper bound)."""
-    chance = Chance.fitted(case)
-    gains = attack(case, _as_published(case), chance)
+    part = sampled(case, "recovery")
+    cells = RealCells.of(part)
+    chance = Chance.fitted(part, cells)
+    published = _kept((block.start, block.table()) for block in part.release.blocks())
+    gains = attack(part, cells, published, chance)
     judged = _judged(gains, chance)
     if not judged:
         nothing = "the release has too few cells to be attacked: nothing is shown about it."
         return Finding(False, None, 0, nothing, outcomes=(Outcome("the release alone", Risk(0, 0)),))
     worst = max(judged, key=lambda gain: gain.risk.gain_interval[1])
     low, high = worst.risk.gain_interval
-    alive, control = _control(case, chance, threshold)
+    alive, control = _control(part, cells, published, chance, threshold)
     kinds = ("links", "links in doubt", "rare links", "ratings")
     best = [
         max((g for g in gains if g.kind == kind), key=lambda g: g.risk.gain, default=None) for kind in kinds
@@ -72,7 +81,7 @@ def run(case: Case, threshold: float) -> Finding:
         high <= threshold,
         worst.risk.gain,
         worst.risk.n,
-        f"largest gain: {worst}. Best of each kind: {said}. Control: {control}.",
+        f"largest gain: {worst}. Best of each kind: {said}. Control: {control}.{said_of(part, case)}",
         ci_low=low,
         ci_high=high,
         control=alive,
@@ -89,10 +98,12 @@ def _judged(gains: list[Gain], chance: Chance) -> list[Gain]:
     return [gain for gain in gains if gain.kind == "ratings" or chance.overall <= CERTAIN]
 
 
-def attack(case: Case, tables: Tables, chance: Chance, ranks: tuple[int, ...] = RANKS) -> list[Gain]:
+def attack(
+    case: Case, cells: RealCells, tables: Tables, chance: Chance, ranks: tuple[int, ...] = RANKS
+) -> list[Gain]:
     """All gains of the attack on a release given as tables."""
     shape = (case.release.n_groups, case.release.n_items)
-    sole = _SoleRatings.of(case, tables)
+    sole = _SoleRatings.of(case, cells, tables)
     if len(sole.truth) == case.release.cells:
         ranks = (0,)  # every value is one person's: no fit tells more than reading it
     most = min(shape) // 2  # beyond it the fit has so many directions that nothing is left over
@@ -100,18 +111,20 @@ def attack(case: Case, tables: Tables, chance: Chance, ranks: tuple[int, ...] = 
     for rank in sorted({min(rank, most) for rank in ranks}):
         fit = robust_fit(tables, shape, rank, case.release.step)
         name = f"by rank {rank}" if rank else "by item means"
-        gains += _links(case, tables, fit, name, chance) + sole.gains(fit, name)
+        gains += _links(case, cells, tables, fit, name, chance) + sole.gains(fit, name)
     return gains
 
 
-def _as_published(case: Case) -> Tables:
-    return lambda: ((block.start, block.table()) for block in case.release.blocks())
+def _kept(tables: Iterable[Table]) -> Tables:
+    """Decoded once: every fit walks through them many times, and a sample is small enough."""
+    blocks = list(tables)
+    return lambda: blocks
 
 
 # Links
 
 
-def _links(case: Case, tables: Tables, fit: Fit, name: str, chance: Chance) -> list[Gain]:
+def _links(case: Case, cells: RealCells, tables: Tables, fit: Fit, name: str, chance: Chance) -> list[Gain]:
     """Precision of the cells with the largest residuals, against what item and group explain."""
     gains = []
     some, rare = chance.share < 1, chance.share <= RARE_SHARE
@@ -124,50 +137,58 @@ def _links(case: Case, tables: Tables, fit: Fit, name: str, chance: Chance) -> l
         sizes = [
             int(min(max(share * among, least), most, LARGEST_SHARE * among)) for share, least, most in HEADS
         ]
-        flags = _largest(case, tables, fit, max(sizes), wanted, chance if doubt else None)
+        most_certain = -np.log1p(-CERTAIN) if doubt else np.inf
+        flags = _largest(case, tables, fit, max(sizes), wanted, chance, most_certain)
         for keys in (flags[:size] for size in sizes):
             expected = float(chance.of(keys).sum())
             if len(keys) - expected >= LEAST_ROOM:
-                risk = Risk(int(_is_real(case, keys).sum()), len(keys), expected / len(keys))
+                risk = Risk(int(cells.among(keys).sum()), len(keys), expected / len(keys))
                 gains.append(Gain(kind, f"{name}, {len(keys):,} flags", risk))
     return gains
 
 
 def _largest(
-    case: Case, tables: Tables, fit: Fit, size: int, wanted: np.ndarray, doubt: Chance | None
+    case: Case, tables: Tables, fit: Fit, size: int, wanted: np.ndarray, chance: Chance, most_certain: float
 ) -> np.ndarray:
     """Keys (group · items + item) of the `size` cells with the largest residual × group size.
 
-    Of the wanted items only, and with `doubt` only where a real rating is not nearly certain anyway.
+    Of the wanted items only, and only where activity · popularity does not make a real rating too certain anyway.
     """
-    low, high = case.release.low, case.release.high
-    edge = EDGE_SHARE * (high - low)
     keys, scores = np.empty(0, np.int64), np.empty(0, np.float32)
     if size == 0:
         return keys
+    half = (case.release.high - case.release.low) / 2
+    edge = EDGE_SHARE * 2 * half
+    scale = np.array([case.release.low + half, half - edge, half - edge * 2 / 3], dtype=np.float32)
     for start, table in tables():
-        fitted = fit.rows(start, len(table))
-        score = np.abs(table - fitted) * case.members[start : start + len(table), None].astype(np.float32)
-        inside = (np.abs(table - (low + high) / 2) <= (high - low) / 2 - edge) & wanted  # NaN is outside
-        if doubt:
-            inside &= doubt.in_doubt(start, len(table))
-        inside &= np.abs(fitted - (low + high) / 2) <= (high - low) / 2 - edge * 2 / 3
-        place = np.flatnonzero(inside)
-        score = score.ravel()[place]
+        rows = slice(start, start + len(table))
+        score = fit.rows(start, len(table))
+        members = case.members[rows].astype(np.float32)
+        likely = (chance.activity[rows], chance.popularity, most_certain)
+        _score(table, members, scale, wanted, *likely, score)
+        score = score.ravel()
+        least = scores[-1] if len(scores) == size else np.float32(0)
+        place = np.flatnonzero(score >= least)
         if len(place) > size:
-            best = np.argpartition(-score, size - 1)[:size]
-            place, score = place[best], score[best]
+            least = np.partition(score[place], -size)[-size]
+            place = place[score[place] >= least]
         keys = np.concatenate([keys, place + start * case.release.n_items])
-        scores = np.concatenate([scores, score])
+        scores = np.concatenate([scores, score[place]])
         order = np.lexsort((keys, -scores))[:size]
         keys, scores = keys[order], scores[order]
     return keys
 
 
-def _is_real(case: Case, keys: np.ndarray) -> np.ndarray:
-    known = cell_keys(case.contributors)
-    place = np.minimum(np.searchsorted(known, keys), max(len(known) - 1, 0))
-    return known[place] == keys if len(known) else np.zeros(len(keys), dtype=bool)
+@njit(cache=True, nogil=True)
+def _score(table, members, scale, wanted, activity, popularity, limit, fitted):  # type: ignore[no-untyped-def]
+    """Turn fitted values into residual × group size, −1 where a cell is not to be flagged."""
+    centre, most, most_fitted = scale
+    for row in range(len(table)):
+        own, score, size, active = table[row], fitted[row], members[row], activity[row]
+        for item in range(len(own)):
+            inside = abs(own[item] - centre) <= most and abs(score[item] - centre) <= most_fitted
+            inside &= wanted[item] and active * popularity[item] <= limit  # NaN is outside
+            score[item] = abs(own[item] - score[item]) * size if inside else np.float32(-1)
 
 
 # Ratings
@@ -186,23 +207,22 @@ class _SoleRatings:
     baseline: float
 
     @classmethod
-    def of(cls, case: Case, tables: Tables) -> "_SoleRatings":
+    def of(cls, case: Case, cells: RealCells, tables: Tables) -> "_SoleRatings":
         """Collect the cells; the baseline is the better of item means and a fit from which they were
         hidden."""
-        cells = _sole_cells(case)
-        groups = np.repeat(np.arange(case.release.n_groups), np.diff(case.contributors.indptr))[cells]
-        items, truth = case.contributors.indices[cells], case.rating_sums.data[cells]
-        sole = cls(case, groups, items, _values_at(tables, groups, items), truth, 0.0)
-        if not len(cells):
-            return sole
+        sole = np.flatnonzero((cells.number == 1) & cells.there)
+        groups, items, truth = cells.groups[sole], cells.items[sole], cells.total[sole]
+        found = cls(case, groups, items, _values_at(tables, groups, items), truth, 0.0)
+        if not len(sole):
+            return found
         shape = (case.release.n_groups, case.release.n_items)
-        rates = [sole._right(guess) for guess in _guesses(case, cells)]
-        for rank in BASELINE_RANKS if len(cells) < case.release.cells else ():  # is there a rest to fit?
-            fit = robust_fit(
-                _hidden(tables, groups, items), shape, min(rank, min(shape) // 2), case.release.step
-            )
-            rates.append(sole._right(fit.cells(groups, items)))
-        return replace(sole, baseline=max(rates) / len(cells))
+        rates = [found._right(guess) for guess in _guesses(case, cells, sole)]
+        if len(sole) < case.release.cells:  # is there a rest to fit?
+            rest = _kept(_hidden(tables, groups, items))
+            for rank in BASELINE_RANKS:
+                fit = robust_fit(rest, shape, min(rank, min(shape) // 2), case.release.step)
+                rates.append(found._right(fit.cells(groups, items)))
+        return replace(found, baseline=max(rates) / len(sole))
 
     def gains(self, fit: Fit, name: str) -> list[Gain]:
         """The best of three readings: the value as it is, averaged with one prediction, averaged over the
@@ -225,10 +245,6 @@ class _SoleRatings:
         return int((np.abs(inside - self.truth) <= self.case.truth.half_level + 1e-4).sum())
 
 
-def _sole_cells(case: Case) -> np.ndarray:
-    return np.flatnonzero((case.contributors.data == 1) & ~np.isnan(case.published))
-
-
 def _values_at(tables: Tables, groups: np.ndarray, items: np.ndarray) -> np.ndarray:
     values = np.empty(len(groups), dtype=np.float32)
     for start, table in tables():
@@ -237,78 +253,66 @@ def _values_at(tables: Tables, groups: np.ndarray, items: np.ndarray) -> np.ndar
     return values
 
 
-def _hidden(tables: Tables, groups: np.ndarray, items: np.ndarray) -> Tables:
+def _hidden(tables: Tables, groups: np.ndarray, items: np.ndarray) -> Iterator[Table]:
     """The release without these cells: what is left tells what could be guessed about them anyway."""
-
-    def without() -> Iterator[Table]:
-        for start, table in tables():
-            part = slice(*np.searchsorted(groups, [start, start + len(table)]))
-            table = table.copy()
-            table[groups[part] - start, items[part]] = np.nan
-            yield start, table
-
-    return without
+    for start, table in tables():
+        part = slice(*np.searchsorted(groups, [start, start + len(table)]))
+        table = table.copy()
+        table[groups[part] - start, items[part]] = np.nan
+        yield start, table
 
 
-def _guesses(case: Case, cells: np.ndarray) -> list[np.ndarray]:
+def _guesses(case: Case, cells: RealCells, sole: np.ndarray) -> list[np.ndarray]:
     """What everybody else's ratings, and the contributor's other ratings, tell about each of these cells."""
-    ratings = case.truth.ratings
-    who = np.empty(case.contributors.nnz, dtype=np.int64)
-    who[case.cell_of_rating] = case.rating_rows[
-        case.listed_ratings
-    ]  # one contributor: no doubt about whose it is
-    users, items, truth = who[cells], case.contributors.indices[cells], case.rating_sums.data[cells]
-    overall = float(ratings.data.mean())
-    item = _mean_without(
-        ratings.indices, ratings.data - overall, items, truth - overall, case.release.n_items
-    )
-    user = _mean_without(case.rating_rows, ratings.data - overall, users, truth - overall, case.truth.users)
+    users, items, own = cells.rater[sole], cells.items[sole], cells.total[sole]
+    count, total = case.truth.item_totals
+    overall = float(total.sum() / count.sum())
+    item = _mean_without(count[items], total[items], own, overall)
+    user = _mean_without(cells.rated[users], cells.rating_sums[users], own, overall)
     return [overall + item, overall + item + user]
 
 
-def _mean_without(
-    owner: np.ndarray, values: np.ndarray, wanted: np.ndarray, own: np.ndarray, size: int
-) -> np.ndarray:
-    """Mean of each wanted owner's values without one of them; 0 where nothing else is left."""
-    count = np.bincount(owner, minlength=size)[wanted] - 1
-    total = np.bincount(owner, weights=values, minlength=size)[wanted] - own
-    return np.where(count > 0, total / np.maximum(count, 1), 0.0)
+def _mean_without(count: np.ndarray, total: np.ndarray, own: np.ndarray, overall: float) -> np.ndarray:
+    """Means without one of their ratings, less the overall mean; 0 where nothing else is left."""
+    return np.where(count > 1, (total - own) / np.maximum(count - 1, 1) - overall, 0.0)
 
 
 # Control
 
 
-def _control(case: Case, chance: Chance, threshold: float) -> tuple[bool, str]:
+def _control(
+    case: Case, cells: RealCells, published: Tables, chance: Chance, threshold: float
+) -> tuple[bool, str]:
     """Is the attack able to find real ratings in data like these?"""
-    gains = _judged(attack(case, _planted(case, verbatim=False), chance, (CONTROL_RANK,)), chance)
-    best = max(gains, key=lambda gain: gain.risk.gain_interval[0], default=None)
-    if best and best.risk.gain_interval[0] > threshold:
-        return True, f"with observed ratings kept in the means it succeeds: {best}"
-    gains = _judged(attack(case, _planted(case, verbatim=True), chance, (0,)), chance)
-    plain = max(gains, key=lambda gain: gain.risk.gain_interval[0], default=None)
-    hidden = f"observed ratings kept in the means cannot be told here ({best or 'no cells'})"
+
+    def best(rank: int, *, verbatim: bool) -> Gain | None:
+        planted = _kept(_planted(case, cells, published, verbatim=verbatim))
+        gains = _judged(attack(case, cells, planted, chance, (rank,)), chance)
+        return max(gains, key=lambda gain: gain.risk.gain_interval[0], default=None)
+
+    kept = best(CONTROL_RANK, verbatim=False)
+    if kept and kept.risk.gain_interval[0] > threshold:
+        return True, f"with observed ratings kept in the means it succeeds: {kept}"
+    plain = best(0, verbatim=True)
+    hidden = f"observed ratings kept in the means cannot be told here ({kept or 'no cells'})"
     if plain and plain.risk.gain_interval[0] > threshold:
         return True, f"{hidden}, ratings published as they are can: {plain}"
     return False, f"{hidden}, nor can ratings published as they are ({plain or 'no cells'})"
 
 
-def _planted(case: Case, *, verbatim: bool) -> Tables:
+def _planted(case: Case, cells: RealCells, published: Tables, *, verbatim: bool) -> Iterator[Table]:
     """This release with the members' real ratings put into its cells: into the group's mean, or as they
     are."""
-    release, counts, sums = case.release, case.contributors, case.rating_sums
-
-    def tables() -> Iterator[Table]:
-        for block in release.blocks():
-            table = block.table().copy()
-            part = slice(counts.indptr[block.start], counts.indptr[block.start + block.rows])
-            lengths = np.diff(counts.indptr[block.start : block.start + block.rows + 1])
-            rows, items = np.repeat(np.arange(block.rows), lengths), counts.indices[part]
-            number, total = counts.data[part], sums.data[part]
-            before = table[rows, items]
-            share = number if verbatim else case.members[block.start + rows]
-            table[rows, items] = before + (total - number * before) / np.maximum(share, 1)
-            if release.step:
-                table = release.low + np.rint((table - release.low) / release.step) * np.float32(release.step)
-            yield block.start, table.astype(np.float32)
-
-    return tables
+    release = case.release
+    for start, table in published():
+        part = cells.rows(start, len(table))
+        rows, items = cells.groups[part] - start, cells.items[part]
+        number, total = cells.number[part], cells.total[part]
+        before = table[rows, items]
+        share = number if verbatim else case.members[start + rows]
+        after = before + (total - number * before) / np.maximum(share, 1)
+        if release.step:
+            after = release.low + np.rint((after - release.low) / release.step) * np.float32(release.step)
+        table = table.copy()
+        table[rows, items] = after
+        yield start, table

@@ -18,6 +18,7 @@ from tasks.errors import Refused
 
 BLOCK_ITEMS = 512
 MAX_SETS = 2_000_000
+MAX_PAIRS = 20_000_000_000  # of items together in a record or rated by one person: some ten minutes
 
 
 @check("diversity", threshold=1, offline=True, larger_is_safer=True)
@@ -53,6 +54,8 @@ def run(case: Case, threshold: float) -> Finding:
 
 
 def _groups_per_item(case: Case) -> np.ndarray:
+    if case.release.complete:
+        return np.full(case.release.n_items, case.release.n_groups)
     counts = np.zeros(case.release.n_items, dtype=np.int64)
     for block in case.release.blocks():
         counts += block.rows if block.items is None else np.bincount(block.items, minlength=block.n_items)
@@ -68,7 +71,17 @@ def _sets(case: Case, needed: float) -> tuple[int, int, int]:
 
 def _pairs(case: Case, needed: float) -> tuple[int, int, int]:
     """Pairs by two sparse products per block of items: rated together, and published together."""
-    rated = sp.csc_array(case.truth.pattern)
+    ratings = case.truth.ratings
+    lengths = (np.diff(ratings.indptr), case.release.lengths)
+    if sum(float((own.astype(np.float64) ** 2).sum()) for own in lengths) > MAX_PAIRS:
+        raise Refused(
+            "(2,l)-diversity cannot be proved: people rated, and groups publish, too many pairs of items to look at "
+            "each; promise b = 1, or use predictive-padded, where every group has every item",
+            where="privacy.b",
+            remedy="lower privacy.b or use predictive-padded",
+        )
+    ones = np.ones(ratings.nnz, dtype=np.float32)
+    rated = sp.csc_array(sp.csr_array((ones, ratings.indices, ratings.indptr), shape=ratings.shape))
     published = sp.csc_array(sp.vstack([block.pattern() for block in case.release.blocks()], format="csr"))
     fewest, total, short = 2**31, 0, 0
     for start in range(0, case.release.n_items, BLOCK_ITEMS):

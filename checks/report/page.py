@@ -2,12 +2,15 @@
 
 import html
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any
 
 import numpy as np
+from numba import njit
 
 from checks.release import Release
 from checks.report import plots
@@ -194,9 +197,8 @@ def _ratings(release: Release, utility_dir: Path) -> tuple[str, str]:
     known = read_json(path).get("histogram", {}) if path.exists() else {}
     edges = np.array(known.get("edges") or np.linspace(release.low, release.high, 11), dtype=np.float64)
     counts = np.zeros(len(edges) - 1)
-    for block in release.blocks():
-        people = release.listed[block.start + block.row_numbers()]
-        counts += np.histogram(np.clip(block.values, edges[0], edges[-1]), edges, weights=people)[0]
+    for value, people in _values(release):
+        counts += np.histogram(np.clip(value, edges[0], edges[-1]), edges, weights=people)[0]
     series = {"published": counts / max(counts.sum(), 1)}
     said = "Published ratings, each counted once per person."
     if known.get("observed_share"):
@@ -206,3 +208,23 @@ def _ratings(release: Release, utility_dir: Path) -> tuple[str, str]:
     if known.get("padded_share"):
         series["padded"] = np.array(known["padded_share"], dtype=np.float64)
     return plots.histogram(edges, series, title="Ratings", x="rating", y="share", name="ratings"), said
+
+
+def _values(release: Release) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Published ratings and the people they are published for; where they are codes, each code once a block."""
+    for block in release.blocks():
+        people = release.listed[block.rows_slice]
+        if block.codes.dtype == np.float32:
+            yield block.values, np.repeat(people, np.diff(block.indptr))
+            continue
+        count = np.zeros(np.iinfo(block.codes.dtype).max + 1, dtype=np.int64)
+        _count_codes(block.codes, block.indptr, people, count)
+        codes = np.flatnonzero(count)
+        yield replace(block, codes=codes.astype(block.codes.dtype)).values, count[codes]
+
+
+@njit(cache=True, nogil=True)
+def _count_codes(codes, indptr, people, count):  # type: ignore[no-untyped-def]
+    for row in range(len(people)):
+        for code in codes[indptr[row] : indptr[row + 1]]:
+            count[code] += people[row]

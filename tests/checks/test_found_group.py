@@ -92,7 +92,7 @@ def test_activity_explains_everybodys_number_of_ratings(case):
     assert cells.tolist() == [200] * 300
     assert alone == pytest.approx(np.diff(opened.truth.ratings.indptr), abs=0.1)
     assert knowing.tolist() == alone.tolist()  # every item is there: that tells nothing
-    assert published_ratings(opened).tolist() == np.diff(opened.truth.ratings.indptr).tolist()
+    assert published_ratings(opened, people).tolist() == np.diff(opened.truth.ratings.indptr).tolist()
 
 
 def test_activity_by_hand(tmp_path):

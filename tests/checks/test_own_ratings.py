@@ -12,7 +12,7 @@ from test_bad_releases import alike, names_removed, noisy, single, table
 
 from checks.attacks import own_ratings
 from checks.registry import registered
-from checks.stats import correlation, correlations, fisher_low
+from checks.stats import correlation, correlations, fisher_low, runs
 
 NO = np.nan
 GIVEN = [1, 1, 2, 2, 4, 4, 5, 5]  # mean 3, squares 20
@@ -57,7 +57,7 @@ def test_six_people_by_hand(opened):
     few, whole = own_ratings._views(case)
     expected = [math.tanh(math.atanh(r) - spread) for r in rs]
     for view in (few, whole):
-        assert np.sort(view.bounds(view.values, 12)) == pytest.approx(expected, abs=1e-5)
+        assert np.sort(view.bounds(view.r, 12)) == pytest.approx(expected, abs=1e-5)
     found = judged(case)
     assert (found.passed, found.observed, found.n) == (False, 0.5, 6)
     assert found.detail.startswith("3 of 6 testable people are exposed")
@@ -186,8 +186,7 @@ def test_luck_exposes_nobody(opened):
     """One low rating in nine: a ninth of the records with one low value have it in the right place."""
     case = opened(small_records([4] * 8 + [3], [4] * 8 + [3]))
     (view,) = own_ratings._views(case)
-    r, n = correlations(view.owner, view.ratings, view.values, view.users)
-    assert 10 < (fisher_low(r, n, 4) > 0.95).sum() < 40  # by luck
+    assert 10 < (fisher_low(view.r, view.cells, 4) > 0.95).sum() < 40  # by luck
     found = judged(case)
     assert (found.passed, found.n, found.observed) == (True, 0, 0)
     assert "nothing to test" in found.detail
@@ -200,13 +199,13 @@ def test_the_bound_holds_for_all_people_together():
     owner = np.repeat(np.arange(people), draw.integers(8, 40, people))
     ratings = np.clip(np.rint(draw.normal(3.5, 1, len(owner))), 1, 5)
     values = ratings + ratings.std() * math.sqrt(1 / 0.9**2 - 1) * draw.normal(size=len(owner))
-    view = own_ratings._View("all cells", people, owner, ratings, values)
-    r, n = correlations(owner, ratings, values, people)
-    assert (fisher_low(r, n) > 0.95).sum() > 5  # each by itself, at 95 %
-    bound = view.bounds(values, people)
+    view = own_ratings._View.empty("all cells", people)
+    view.look(owner, ratings, values, 6 - ratings)
+    assert (fisher_low(view.r, view.cells) > 0.95).sum() > 5  # each by itself, at 95 %
+    bound = view.bounds(view.r, people)
     assert (~np.isnan(bound)).sum() > people / 2
     assert np.nanmax(bound) < 0.95
-    assert np.nanmin(view.bounds(6 - ratings, people)) > 0.95  # nobody who is testable could hide
+    assert np.nanmin(view.bounds(view.rounded, people)) > 0.95  # nobody who is testable could hide
 
 
 def test_seven_cells_are_too_few_and_a_record_that_does_not_vary_tells_nothing(tmp_path):
@@ -218,10 +217,7 @@ def test_seven_cells_are_too_few_and_a_record_that_does_not_vary_tells_nothing(t
 
 
 def test_the_control_dies_with_the_attack(case, monkeypatch):
-    def blind(owner, x, y, size):
-        return np.zeros(size), np.bincount(owner, minlength=size)
-
-    monkeypatch.setattr(own_ratings, "correlations", blind)
+    monkeypatch.setattr(own_ratings, "correlations", lambda starts, x, y: np.zeros(len(starts) - 1))
     found = registered()["own-ratings"].run(case(), 0.0)
     assert found.n > 250
     assert found.control is False  # the gate makes a failure of it
@@ -240,15 +236,23 @@ pairs = st.lists(
 
 @given(pairs, st.sampled_from([-2.0, -0.1, 0.3, 5.0]), st.floats(-10, 10))
 def test_correlations_are_those_of_each_owner_on_any_scale(rows, unit, offset):
-    owner, x, y = (np.array(column) for column in zip(*rows, strict=True))
-    r, n = correlations(owner, x, y, 5)
-    turned, _ = correlations(owner, x, y * unit + offset, 5)
+    owner, x, y = (np.array(column) for column in zip(*sorted(rows), strict=True))
+    x, y = x.astype(float), y.astype(float)
+    who, starts = runs(owner)
+    assert who.tolist() == sorted(set(owner.tolist()))
+    n = np.diff(starts)
+    r, turned = correlations(starts, x, y), correlations(starts, x, y * unit + offset)
     low = fisher_low(r, n)
-    for one in range(5):
+    for place, one in enumerate(who):
         mine = owner == one
         alone = correlation(x[mine], y[mine])
-        assert n[one] == mine.sum()
-        assert r[one] == pytest.approx(alone[0], abs=1e-9)
-        assert turned[one] == pytest.approx(math.copysign(1, unit) * alone[0], abs=1e-6)
-        if n[one] > 3 and alone != (0, 0, 0):
-            assert low[one] == pytest.approx(alone[1], abs=1e-6)
+        assert n[place] == mine.sum()
+        assert r[place] == pytest.approx(alone[0], abs=1e-9)
+        assert turned[place] == pytest.approx(math.copysign(1, unit) * alone[0], abs=1e-6)
+        if n[place] > 3 and alone != (0, 0, 0):
+            assert low[place] == pytest.approx(alone[1], abs=1e-6)
+
+
+def test_of_nobody_there_are_no_runs():
+    who, starts = runs(np.zeros(0, np.int32))
+    assert (len(who), starts.tolist()) == (0, [0])

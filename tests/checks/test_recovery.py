@@ -1,14 +1,14 @@
 """The recovery attack and its relatives: they see real ratings, and only those."""
 
-import dataclasses
-
 import made_releases as made
 import numpy as np
 import pytest
 
 from checks.attacks import recovery
+from checks.case import Case
 from checks.chance import Chance
 from checks.lowrank import item_means, robust_fit
+from checks.real_cells import RealCells
 from checks.registry import registered
 
 
@@ -59,7 +59,9 @@ def test_links_are_judged_only_where_a_release_hides_them(case):
 def test_the_control_dies_with_the_attack(case, monkeypatch):
     monkeypatch.setattr(recovery, "attack", lambda *_, **__: [])
     opened = case()
-    alive, said = recovery._control(opened, Chance.fitted(opened), 0.5)
+    cells = RealCells.of(opened)
+    published = recovery._kept((block.start, block.table()) for block in opened.release.blocks())
+    alive, said = recovery._control(opened, cells, published, Chance.fitted(opened, cells), 0.5)
     assert not alive
     assert "nor can" in said
 
@@ -100,16 +102,26 @@ def test_few_cells_within_chance_are_no_leak_and_one_verbatim_cell_in_few_is(cas
     assert found.passed
     assert found.ci_high < 0.05
     opened = case("single contributors")
-    some = np.flatnonzero(opened.contributors.data == 1)[:5]
-    hide = np.ones(opened.contributors.nnz, bool)
-    hide[some] = False
-    values = opened.published.copy()
-    values[hide] = np.nan
-    few = dataclasses.replace(opened)
-    few.__dict__["published"] = values
-    found = result(few, "contributors")
+    sole = np.flatnonzero(RealCells.of(opened).number == 1)[:5]
+    monkeypatch.setattr(Case, "group_blocks", _only(sole))
+    found = result(opened, "contributors")
     assert found.n == 5
     assert not found.passed
+
+
+def _only(places):
+    """Blocks in which nothing but these cells (as they are counted over all blocks) is published."""
+    whole = Case.group_blocks
+
+    def blocks(case):
+        first = 0
+        for block in whole(case):
+            hidden = ~np.isin(first + np.arange(len(block.items)), places)
+            block.published[hidden] = np.nan
+            first += len(block.items)
+            yield block
+
+    return blocks
 
 
 def low_rank(groups=60, items=80, rank=3, seed=2):
@@ -157,7 +169,7 @@ def test_item_means_skip_what_is_not_published():
 @pytest.mark.parametrize("name", ["padded", "simple"])
 def test_chance_adds_up_to_the_real_ratings(case, name):
     opened = case(name)
-    chance = Chance.fitted(opened)
+    chance = Chance.fitted(opened, RealCells.of(opened))
     there = np.concatenate([block.pattern().toarray() for block in opened.release.blocks()]) > 0
     keys = np.flatnonzero(there)
     expected = np.zeros(there.shape)
