@@ -68,7 +68,7 @@ def run(case: Case, threshold: float) -> Finding:
         f"best chance of naming somebody {named[worst].rate:.4f} (at most {high:.4f}), {worst}"
         f"{promise(case, allowed)}. {below:,} people are within the first {case.release.k - 1}. The own record is the "
         f"nearest for: {found}; disclosure risk as the paper counts it {trials[PAPER.name].risk.rate:.4f}, in the "
-        f"direction of its text {backward.rate:.4f}. Control: {control}.",
+        f"direction of its text {backward.rate:.4f}. Control: {control}.{_said_of(case, targets)}",
         ci_low=low,
         ci_high=high,
         control=alive,
@@ -79,6 +79,11 @@ def run(case: Case, threshold: float) -> Finding:
             Outcome("from record to original", backward),
         ),
     )
+
+
+def _said_of(case: Case, targets: np.ndarray) -> str:
+    usual = len(case.targets("knowledge"))
+    return "" if len(targets) == usual else f" Tried are {len(targets):,} of the usual {usual:,} people."
 
 
 def to_published(case: Case, targets: np.ndarray, reading: Reading = PAPER) -> Trial:

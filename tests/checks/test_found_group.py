@@ -8,6 +8,7 @@ import pytest
 
 from checks.activity import Activity, published_ratings
 from checks.attacks import link_existence
+from checks.real_cells import RealCells
 from checks.registry import registered
 
 GROUP_ATTACKS = ("homogeneity", "link-existence", "rare-items", "recovery")
@@ -109,6 +110,10 @@ def test_activity_by_hand(tmp_path):
     assert alone == pytest.approx(np.where(rows == 0, 1, 0.5), abs=1e-3)
     # Somebody of the two rated it with chance 3/4: one of them with (1/2)/(3/4).
     assert knowing == pytest.approx(np.where(rows == 0, 4 / 3, 2 / 3), abs=1e-3)
+    # In the second group item 1 is not published, which one of its two people rated.
+    second = opened.truth.ratings[np.arange(4)].toarray()[:, 1] > 0
+    expected = np.where((rows == 1) & second, 0, 1)
+    assert published_ratings(opened, np.arange(4)).tolist() == expected.tolist()
     raw = Activity.fitted(opened.raw).expected(np.arange(4))
     assert raw[2].tolist() == pytest.approx(raw[0].tolist())  # a record of one person: the item is theirs
 
@@ -152,7 +157,9 @@ def test_means_of_real_ratings_are_told_from_predictions(case, releases, tmp_pat
     monkeypatch.setattr(link_existence, "FEWEST_FLAGS", 5)
     release, opened = releases["simple"], case("simple")
     flat = np.where(np.isnan(release.values), np.nan, 3).astype(np.float32)
-    means = flat + 2 * (opened.contributors.toarray() >= 3)
+    cells = RealCells.of(opened)
+    means = flat.copy()
+    means[cells.groups, cells.items] += 2 * (cells.number >= 3)
     real, formula = told(release.but(values=means), tmp_path / "means")
     assert real >= 3 / 5
     assert real > formula + 0.25

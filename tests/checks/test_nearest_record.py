@@ -146,6 +146,17 @@ def test_records_are_sampled_in_order(six, monkeypatch):
     )
 
 
+def test_fewer_people_and_records_are_tried_where_comparing_them_takes_too_long(six, monkeypatch):
+    assert nearest_record._some_targets(six).tolist() == six.targets("knowledge").tolist()
+    monkeypatch.setattr(nearest_record, "MOST_STEPS", 12)  # six people with two ratings each, two records: 24
+    some = nearest_record._some_targets(six)
+    assert some.tolist() == six.targets("knowledge")[::2].tolist()
+    assert len(nearest_record._some_records(six)) == 1  # compared with all twelve ratings
+    found = registered()["nearest-record"].run(six, 1.0)
+    assert found.planned == found.n == 3 * 3 + 1
+    assert "Tried are 3 of the usual 6 people" in found.detail
+
+
 ratings_tables = st.integers(1, 6).flatmap(
     lambda items: st.lists(
         st.lists(st.sampled_from([NO, 1.0, 2.0, 3.0, 4.0, 5.0]), min_size=items, max_size=items),

@@ -38,7 +38,7 @@ def test_single_contributors_are_found_by_both_checks(case):
         found = result(opened, name)
         assert not found.passed
         assert found.ci_low > least
-    share = (opened.contributors.data == 1).sum() / opened.truth.ratings.nnz
+    share = (RealCells.of(opened).number == 1).sum() / opened.truth.ratings.nnz
     assert f"Of all ratings {share:.1%} stand in the release" in found.detail
 
 
@@ -174,6 +174,6 @@ def test_chance_adds_up_to_the_real_ratings(case, name):
     keys = np.flatnonzero(there)
     expected = np.zeros(there.shape)
     expected.flat[keys] = chance.of(keys)
-    real = (opened.contributors.toarray() > 0) & there
+    real = RealCells.of(opened).among(np.arange(there.size)).reshape(there.shape) & there
     assert expected.sum(axis=0) == pytest.approx(real.sum(axis=0), abs=0.5)
     assert expected.sum(axis=1) == pytest.approx(real.sum(axis=1), abs=0.5)

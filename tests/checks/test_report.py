@@ -9,7 +9,7 @@ import made_releases as made
 import pytest
 
 from checks.gate import judge_case
-from checks.report import write_readme, write_report
+from checks.report import page, write_readme, write_report
 from checks.result import Verdict
 from tasks.store import write_json
 
@@ -122,6 +122,20 @@ def test_histograms_of_the_shadow_run_are_drawn(case):
     page = (opened.release.directory / "report.html").read_text()
     assert "the 4.00% of all cells" in page
     assert "padded" in page
+
+
+@pytest.mark.parametrize("name", ["padded", "simple"])
+def test_ratings_are_counted_once_per_person(case, name):
+    release = case(name).release
+    counted: dict[float, int] = {}
+    for values, people in page._values(release):
+        for value, number in zip(values.tolist(), people.tolist(), strict=True):
+            counted[value] = counted.get(value, 0) + number
+    (block,) = release.blocks()
+    expected: dict[float, int] = {}
+    for value, row in zip(block.values.tolist(), block.row_numbers(), strict=True):
+        expected[value] = expected.get(value, 0) + int(release.listed[row])
+    assert counted == expected
 
 
 @pytest.mark.parametrize("name", ["padded", "simple"])

@@ -7,8 +7,10 @@ import pytest
 from checks.attacks import label_based, structure_based
 from checks.linkage.knowledge import Knowledge
 from checks.linkage.ranking import rank
+from checks.privacy import diversity
 from checks.registry import registered
 from checks.stats import Risk, correlation, residual, wilson
+from tasks.errors import Refused
 
 NO = np.nan
 
@@ -49,8 +51,9 @@ def result(case, name):
 
 def test_contributors_and_sums(opened):
     case = opened(simple())
-    assert case.contributors.toarray().tolist() == [[3, 2, 1, 0], [0, 2, 2, 2]]
-    assert case.rating_sums.toarray().tolist() == [[14, 8, 3, 0], [0, 3, 7, 4]]
+    (block,) = case.group_blocks()
+    assert block.contributors.toarray().tolist() == [[3, 2, 1, 0], [0, 2, 2, 2]]
+    assert block.rating_sums.toarray().tolist() == [[14, 8, 3, 0], [0, 3, 7, 4]]
     assert case.members.tolist() == [3, 3]
 
 
@@ -78,6 +81,21 @@ def test_pairs_that_fall_short(opened):
     found = result(opened(simple(b=2, l=2)), "diversity")
     assert (found.passed, found.observed) == (False, 1)
     assert "4 of 5 sets" in found.detail
+
+
+def test_pairs_are_refused_where_they_are_too_many_and_told_where_every_group_has_every_item(
+    opened, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(diversity, "MAX_PAIRS", 10)
+    with pytest.raises(Refused, match="too many pairs of items") as refused:
+        result(opened(simple(b=2, l=2)), "diversity")
+    assert "predictive-padded" in refused.value.remedy
+    complete = simple(b=2, l=2).but(values=np.full((2, 4), 3, np.float32), method="predictive-padded")
+    found = result(made.case(complete, tmp_path / "complete"), "diversity")
+    assert (found.passed, found.observed) == (True, 2)
+    assert "every set lies in all 2" in found.detail
+    more = result(made.case(complete.but(l=3), tmp_path / "more"), "diversity")
+    assert not more.passed
 
 
 def test_larger_sets_are_listed_or_refused(opened):

@@ -1,0 +1,140 @@
+"""A sample of the groups: what it holds is what the whole release has there, and promises are never sampled."""
+
+import dataclasses
+
+import made_releases as made
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from checks import sample
+from checks.real_cells import RealCells
+from checks.registry import registered
+from checks.release import Profiles
+from checks.sample import SampledRelease, rows_of, said_of, sampled
+
+
+def result(case, name):
+    check = registered()[name]
+    return check.run(case, check.threshold)
+
+
+def table(case):
+    return np.concatenate([block.table() for block in case.release.blocks()])
+
+
+@pytest.fixture
+def some(monkeypatch):
+    """From here on, 20 groups of 200 items are a sample."""
+    monkeypatch.setattr(sample, "MOST_CELLS", 20 * 200)
+
+
+def test_a_small_release_is_taken_whole(case):
+    opened = case()
+    part = sampled(opened, "test")
+    assert part is opened
+    assert said_of(part, opened) == ""
+
+
+@pytest.mark.parametrize("name", ["padded", "simple"])
+def test_a_sample_has_its_groups_people_and_ratings(case, some, name):
+    opened = case(name)
+    part = sampled(opened, "test")
+    chosen = part.release.groups  # made releases are numbered by row
+    assert len(chosen) == part.release.n_groups == 20
+    assert np.array_equal(table(part), table(opened)[chosen], equal_nan=True)
+    assert part.release.lengths.tolist() == opened.release.lengths[chosen].tolist()
+    assert part.release.complete == opened.release.complete
+    assert part.members.tolist() == opened.members[chosen].tolist()
+    assert part.release.listed.tolist() == opened.release.listed[chosen].tolist()
+    assert part.single is False
+    whole, here = RealCells.of(opened), RealCells.of(part)
+    wanted = np.isin(whole.groups, chosen)
+    assert chosen[here.groups].tolist() == whole.groups[wanted].tolist()
+    for column in ("items", "number", "total", "published", "rater"):
+        assert np.array_equal(getattr(here, column), getattr(whole, column)[wanted], equal_nan=True)
+    assert part.truth.ratings is opened.truth.ratings  # what everybody rated stays known
+    assert f"20 of {opened.release.n_groups} groups" in said_of(part, opened)
+
+
+def test_the_sample_follows_from_what_is_published(case, some):
+    opened = case()
+    other = dataclasses.replace(opened, given_truth=dataclasses.replace(opened.truth, salt="another"))
+    first, again, else_ = (sampled(c, "test").release.groups.tolist() for c in (opened, opened, other))
+    assert first == again != else_
+    assert sampled(opened, "another check").release.groups.tolist() != first
+
+
+def test_real_cells_by_hand(tmp_path):
+    ratings = made.csr(
+        np.array([0, 0, 1, 2, 3]), np.array([0, 1, 0, 2, 2]), np.array([5, 4, 1, 2, 3]), (4, 3)
+    )
+    values = np.array([[3, 4, np.nan], [2, np.nan, 2]], dtype=np.float32)
+    cells = RealCells.of(
+        made.case(made.Made(ratings, np.array([0, 0, 1, 1]), values, k=2), tmp_path / "hand")
+    )
+    assert list(zip(cells.groups, cells.items, cells.number, cells.total, strict=True)) == [
+        (0, 0, 2, 6),
+        (0, 1, 1, 4),
+        (1, 2, 2, 5),
+    ]
+    assert cells.published.tolist() == pytest.approx([3, 4, 2], abs=1e-6)
+    assert cells.rows(1, 1) == slice(2, 3)
+    assert cells.among(np.array([0, 1, 2, 5])).tolist() == [True, True, False, True]
+    assert sorted(cells.rated.tolist()) == [1, 1, 1, 2]
+    assert sorted(cells.rating_sums.tolist()) == [1, 2, 3, 9]
+
+
+lists = st.lists(st.sets(st.integers(0, 5), max_size=6), min_size=1, max_size=12)
+
+
+@settings(deadline=None)
+@given(lists, st.booleans(), st.integers(1, 4), st.data())
+def test_chosen_rows_are_those_rows(items, dense, size, data):
+    items = [set(range(6)) for _ in items] if dense else items
+    chosen = np.array(sorted(data.draw(st.sets(st.integers(0, len(items) - 1), min_size=1))))
+    blocks = []
+    for start in range(0, len(items), size):
+        rows = [sorted(own) for own in items[start : start + size]]
+        indptr = np.cumsum([0, *map(len, rows)])
+        flat = np.array([item for row in rows for item in row], dtype=np.int32)
+        codes = ((flat + 7 * np.repeat(np.arange(len(rows)) + start, np.diff(indptr))) % 40).astype(np.uint8)
+        blocks.append(Profiles(start, indptr, None if dense else flat, codes, 6, 1.0, 0.1))
+    whole = np.concatenate([block.table() for block in blocks])
+    picked = np.concatenate([rows_of(block, chosen).table() for block in blocks])
+    assert np.array_equal(picked, whole[chosen], equal_nan=True)
+
+    class Whole:
+        n_items = 6
+
+        def blocks(self):
+            return iter(blocks)
+
+    gathered = sample._gathered(Whole(), chosen)  # type: ignore[arg-type]
+    assert np.array_equal(np.concatenate([g.table() for g in gathered]), whole[chosen], equal_nan=True)
+    assert [g.start for g in gathered] == np.cumsum([0, *(g.rows for g in gathered)])[:-1].tolist()
+
+
+def test_the_recovery_attack_on_a_sample_tells_good_from_bad(case, monkeypatch):
+    monkeypatch.setattr(sample, "MOST_CELLS", 40 * 200)
+    good, bad = (result(case(name), "recovery") for name in ("padded", "observed kept"))
+    assert good.passed
+    assert good.control
+    assert not bad.passed
+    assert "Looked at: 40 of " in good.detail
+
+
+def test_contributors_are_counted_in_all_groups_whatever_is_sampled(case, monkeypatch):
+    whole = [result(case(name), "contributors") for name in ("padded", "single contributors")]
+    monkeypatch.setattr(sample, "MOST_CELLS", 20 * 200)
+    part = [result(case(name), "contributors") for name in ("padded", "single contributors")]
+    assert [found.n for found in part] == [found.n for found in whole]
+    assert [found.passed for found in part] == [True, False]
+
+
+def test_a_sampled_release_is_closed_like_any(case, some):
+    part = sampled(case(), "test").release
+    assert isinstance(part, SampledRelease)
+    part.close()
+    assert len(list(part.blocks())) == 1
