@@ -12,10 +12,10 @@ export GX_ANALYTICS_ENABLED := false
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui test lint format bench lock clean
+.PHONY: help setup demo ui test lint format bench bench-netflix lock clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## install everything into .venv (quick when nothing changed)
 
@@ -37,8 +37,18 @@ format: setup  ## let ruff put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup  ## kernels and attacks side by side with their peers
-	@$(BIN)/python benchmarks/kernels.py; kernels=$$?; $(BIN)/python benchmarks/attacks.py && exit $$kernels
+# Every part runs, whatever the others found; any bar missed fails the target.
+RESULTS := benchmarks/results
+
+bench: setup  ## kernels, attacks and growth side by side with their peers (minutes)
+	@failed=0; \
+	$(BIN)/python -m benchmarks.kernels --json $(RESULTS)/kernels.json || failed=1; \
+	$(BIN)/python -m benchmarks.attacks --json $(RESULTS)/attacks.json || failed=1; \
+	$(BIN)/python -m benchmarks.growth --workers 1,2 --json $(RESULTS)/growth.json || failed=1; \
+	$(BIN)/python -m benchmarks.page; exit $$failed
+
+bench-netflix: setup  ## every stage at Netflix's size, with peers; NETFLIX="--data DIR --store DIR" for its options
+	@failed=0; $(BIN)/python -m benchmarks.netflix $(NETFLIX) || failed=1; $(BIN)/python -m benchmarks.page; exit $$failed
 
 # setuptools builds the project itself; locking it too means that nothing unhashed is ever installed.
 lock: $(UV)  ## pin every dependency with hashes, for development and for the image

@@ -1,4 +1,4 @@
-"""The attacks' speed and memory, in one run: `python benchmarks/attacks.py [--json FILE] [--only speed|memory]`.
+"""The attacks' speed and memory, in one run: `python -m benchmarks.attacks [--json FILE] [--only speed|memory]`.
 
 Speed: Scoring as the gate runs it (knowledge in, ranks out) beside SciPy on the same postings, by CPU time per
 target. The peer is SciPy's own sparse product, a batch of targets at a time (weighted mentions, targets × items,
@@ -10,38 +10,29 @@ Memory: from a synthetic source of ten million ratings to the ranks of a thousan
 Scoreboard-RH on two workers; the peak is over all processes, shared pages once. Exits 1 where a bar is missed.
 """
 
-# ruff: noqa: E402  (the threads must be pinned before anything imports numpy)
-
 from __future__ import annotations
-
-import os
-
-for _library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):  # before numpy: a pool, once made, keeps its size
-    os.environ[f"{_library}_NUM_THREADS"] = "1"
 
 import argparse
 import datetime
 import json
-import platform
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # runs from a checkout that is not installed, too
 
 import numpy as np
 import scipy.sparse as sp
 
+from benchmarks import results
+from benchmarks.timing import best_of
 from checks.attacks.scoring import rule as scoring
 from checks.linkage.knowledge import Knowledge
 from checks.linkage.postings import Postings
 from checks.linkage.ranking import BLOCK_TARGETS, rank
 from checks.linkage.rules import World
 
+ROOT = Path(__file__).parents[1]
 KNOWN_ITEMS = 16
 TIMES_SCIPY = 5.0
 MEMORY_BYTES = 2 * 2**30
@@ -131,12 +122,6 @@ class Peer:
         return np.concatenate(ranks)
 
 
-def cpu_seconds(function: Callable[[], object]) -> float:
-    start = time.process_time()
-    function()
-    return time.process_time() - start
-
-
 def measure_speed(ratings: int, people: int, items: int, targets: int) -> dict[str, Any]:
     """One size: CPU milliseconds per target of both, and their ratio."""
     with tempfile.TemporaryDirectory(prefix="murmur-bench-") as directory:
@@ -146,15 +131,8 @@ def measure_speed(ratings: int, people: int, items: int, targets: int) -> dict[s
         rule = scoring(World(raters, people, True, 0.5, 1.0, 5.0))
         peer = Peer(postings, known, rule.weight, rule.most_items)
         assert np.array_equal(rank(postings, rule, known, known.targets).group_rank, peer.ranks())
-        times = [
-            (
-                cpu_seconds(lambda: rank(postings, rule, known, known.targets)),
-                cpu_seconds(peer.ranks),
-                cpu_seconds(peer.products),
-            )
-            for _ in range(3)
-        ]
-        ours, theirs, product = (min(each) / targets * 1e3 for each in zip(*times, strict=True))
+        times = best_of(3, lambda: rank(postings, rule, known, known.targets), peer.ranks, peer.products)
+        ours, theirs, product = (best / targets * 1e3 for best in times)
         return {
             "ratings": int(raters.sum()),
             "people": people,
@@ -219,16 +197,6 @@ def measure_memory() -> dict[str, Any]:
     }
 
 
-def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
-    return {
-        "cores": os.cpu_count(),
-        "architecture": platform.machine(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-    }
-
-
 def say_speed(line: dict[str, Any]) -> None:
     print(
         f"Scoring, {line['ratings']:>11,} ratings, {line['people']:>7,} people, {line['targets']} targets, "
@@ -253,8 +221,8 @@ def say_memory(line: dict[str, Any]) -> None:
 
 def memory_in_a_process_of_its_own() -> dict[str, Any]:
     """So that nothing this benchmark holds is counted."""
-    command = [sys.executable, __file__, "--only", "memory", "--bare"]
-    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout)
+    command = [sys.executable, "-m", "benchmarks.attacks", "--only", "memory", "--bare"]
+    return json.loads(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True).stdout)
 
 
 def main() -> int:
@@ -266,7 +234,7 @@ def main() -> int:
     if arguments.bare:
         print(json.dumps(measure_memory()))
         return 0
-    figures: dict[str, Any] = {"machine": machine(), "speed": [], "memory": None}
+    figures: dict[str, Any] = {"speed": [], "memory": None}
     if arguments.only != "memory":
         for size in SIZES:
             figures["speed"].append(measure_speed(*size))
@@ -275,7 +243,7 @@ def main() -> int:
         figures["memory"] = memory_in_a_process_of_its_own()
         say_memory(figures["memory"])
     if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        results.write(arguments.json, figures)
     lines = [*figures["speed"], *([figures["memory"]] if figures["memory"] else [])]
     return 0 if all(line["passed"] for line in lines) else 1
 

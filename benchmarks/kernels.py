@@ -1,4 +1,4 @@
-"""The kernels beside their peers, in one run, by CPU time: `python benchmarks/kernels.py [--json FILE]`.
+"""The kernels beside their peers, in one run, by CPU time: `python -m benchmarks.kernels [--json FILE]`.
 
 The machine may be noisy: only ratios within one run count. Ours and the peer's runs alternate; the best of
 each are compared. The data are synthetic, with low-rank structure. Exits 1 where a bar is missed.
@@ -7,28 +7,20 @@ A line without a bar informs only: at Netflix's width naive NumPy spends little 
 metric is 25 to 32 times as fast, not the 40 times that it must reach at MovieLens 1M's.
 """
 
-# ruff: noqa: E402  (the threads must be pinned before anything imports numpy)
-
 from __future__ import annotations
 
-import os
-
-for _library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):  # before numpy: a pool, once made, keeps its size
-    os.environ[f"{_library}_NUM_THREADS"] = "1"
-
 import argparse
-import json
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # runs from a checkout that is not installed, too
-
 import numpy as np
 import scipy.sparse as sp
 
+from benchmarks import results
+from benchmarks.naive import naive_distances, sum_of_squares
+from benchmarks.timing import best_of
 from tasks.kernels import als
 from tasks.kernels.bounded_tmeans import bounded_tmeans
 from tasks.kernels.metrics import distances
@@ -53,18 +45,6 @@ def speed(kernel: str, ours: float, peer: float, bar: float | None) -> Line:
 
 def sum_of_squares_line(kernel: str, ours: float, peer: float, bar: float) -> Line:
     return Line(kernel, "SSE", ours, peer, ours / peer, bar, ours / peer <= bar)
-
-
-def cpu_seconds(function: Callable[[], object]) -> float:
-    start = time.process_time()
-    function()
-    return time.process_time() - start
-
-
-def alternate(ours: Callable[[], object], peer: Callable[[], object], rounds: int) -> tuple[float, float]:
-    """Return the best CPU time of each, taken in turn so that both see the same noise."""
-    times = [(cpu_seconds(ours), cpu_seconds(peer)) for _ in range(rounds)]
-    return min(t for t, _ in times), min(t for _, t in times)
 
 
 def padded(rows: int, columns: int, rank: int = 16, seed: int = 0) -> np.ndarray:
@@ -94,16 +74,6 @@ def ratings(users: int = 6_040, items: int = 3_706, count: int = 1_200_000) -> s
     return sp.csr_matrix((np.clip(np.rint(values), 1, 5).astype(np.float32), (user, item)), (users, items))
 
 
-def naive_distances(x: np.ndarray, y: np.ndarray, max_diff: float) -> np.ndarray:
-    """The paper's formula as a newcomer would write it, pair by pair in float64."""
-    n = x.shape[1]
-    result = np.empty((len(x), len(y)))
-    for i in range(len(x)):
-        for j in range(len(y)):
-            result[i, j] = 1 - np.sum((1 - np.abs(x[i] - y[j]) / max_diff) ** 2) / n
-    return result
-
-
 def benchmark_metric() -> list[Line]:
     lines = []
     for name, columns, rows, bar in (("ML-1M", 3_706, 64, 40.0), ("Netflix", 17_770, 64, None)):
@@ -119,7 +89,7 @@ def benchmark_metric() -> list[Line]:
             naive_distances(x, y, 4.0)
 
         ours()
-        mine, theirs = alternate(ours, peer, 5)
+        mine, theirs = best_of(5, ours, peer)
         lines.append(speed(f"weighted-squared, {name} width, vs naive NumPy", mine / repeats, theirs, bar))
     return lines
 
@@ -143,17 +113,10 @@ def benchmark_als() -> list[Line]:
             model.fit(csr, show_progress=False)
 
         ours()
-        mine, theirs = alternate(ours, peer, 3)
+        mine, theirs = best_of(3, ours, peer)
         name = f"ALS iteration, {csr.nnz:,} ratings, rank {rank}, vs implicit (exact)"
         lines.append(speed(name, mine / iterations, theirs / iterations, 3.0))
     return lines
-
-
-def sum_of_squares(points: np.ndarray, labels: np.ndarray) -> float:
-    points = points.astype(np.float64)
-    return float(
-        sum(np.sum((points[labels == c] - points[labels == c].mean(0)) ** 2) for c in np.unique(labels))
-    )
 
 
 def benchmark_bounded_tmeans() -> list[Line]:
@@ -186,7 +149,7 @@ def benchmark_bounded_tmeans() -> list[Line]:
                 found["peer", seed] = model.fit_predict(points)
 
         ours()
-        mine, theirs = alternate(ours, peer, 2)
+        mine, theirs = best_of(2, ours, peer)
         for labels in found.values():
             assert np.bincount(labels, minlength=t).min() >= k
         squares = {
@@ -206,14 +169,7 @@ def table(lines: list[Line]) -> str:
         ratio = f"{line.ratio:.1f}" if line.unit == "CPU-s" else f"{line.ratio:.3f}"
         passed = "–" if line.bar is None else "yes" if line.passed else "NO"
         rows.append((line.kernel, line.unit, f"{line.ours:.4g}", f"{line.peer:.4g}", ratio, bar, passed))
-    widths = [max(len(row[column]) for row in rows) for column in range(7)]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(w) if c < 2 else cell.rjust(w)
-            for c, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    )
+    return results.table(rows, left=2)
 
 
 def main() -> int:
@@ -223,9 +179,7 @@ def main() -> int:
     lines = [*benchmark_metric(), *benchmark_als(), *benchmark_bounded_tmeans()]
     print(table(lines))
     if arguments.json:
-        arguments.json.write_text(
-            json.dumps([asdict(line) for line in lines], indent=1) + "\n", encoding="utf-8"
-        )
+        results.write(arguments.json, {"lines": [asdict(line) for line in lines]})
     return 0 if all(line.passed for line in lines) else 1
 
 

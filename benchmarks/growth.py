@@ -1,0 +1,178 @@
+"""How the work grows with the number of users: `python -m benchmarks.growth [--smallest 2000] [--workers 1,2]`.
+
+The whole pipeline (padded, the paper's metric, k=5, the gate included) on Netflix-shaped data of m, 2m, 4m and 8m
+users, at fixed ratings per user and items. The exponent of each stage is the slope of a straight line through the
+logarithms, by least squares; `last` is the exponent of the last doubling alone, where fixed costs weigh least.
+Memory and time of starting the workers are not in it. The paper's algorithm has 1.5.
+
+With two numbers of workers the largest release is made by both: the published bytes must be equal. How much
+faster the stages become that work in parallel counts where others left the cores alone (`others`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks import results
+from benchmarks.netflix_shaped import ITEMS, RATINGS, USERS
+from benchmarks.results import Bar
+from benchmarks.stages import make_data, measure, own, release_config, say, total, warm_up
+
+K = 5
+MOST_EXPONENT = 1.25
+LEAST_SPEEDUP = 1.6
+QUIET_SHARE = 0.05  # of the cores, used by others
+SHORT_SECONDS = (
+    0.5  # a stage that never takes longer has no exponent: the clock and the imports would make it
+)
+PARALLEL = ("ingest", "padding", "binning", "clustering", "homogenization", "evaluate", "validate")
+
+
+def exponent(sizes: list[int], values: list[float]) -> float | None:
+    """Slope of log(value) over log(size), by least squares; None where that is not defined."""
+    if len(sizes) != len(values) or len(sizes) < 2 or min(values) <= 0:
+        return None
+    x, y = [math.log(size) for size in sizes], [math.log(value) for value in values]
+    middle, height = sum(x) / len(x), sum(y) / len(y)
+    across = sum((one - middle) ** 2 for one in x)
+    return sum((one - middle) * (other - height) for one, other in zip(x, y, strict=True)) / across
+
+
+def fit(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Exponents of every stage that all runs have, and of all together."""
+    sizes = [run["users"] for run in runs]
+    stages: dict[str, list[float]] = {stage["name"]: [] for stage in runs[-1]["stages"]}
+    for run in runs:
+        for stage in run["stages"]:
+            if stage["name"] in stages:
+                stages[stage["name"]].append(stage["cpu_seconds"])
+    known = {name: values for name, values in stages.items() if len(values) == len(runs)}
+    whole = [total(run["stages"]) for run in runs]
+    return {
+        "stages": {
+            name: exponent(sizes, values) if max(values) >= SHORT_SECONDS else None
+            for name, values in known.items()
+        },
+        "whole": exponent(sizes, whole),
+        "last": exponent(sizes[-2:], whole[-2:]),
+        "peak_bytes": exponent(sizes, [float(run["peak_bytes"]) for run in runs]),
+    }
+
+
+def compare_workers(few: dict[str, Any], many: dict[str, Any]) -> dict[str, Any]:
+    """Two makings of the same release: how much faster, and whether the bytes are the same."""
+
+    def walls(run: dict[str, Any]) -> dict[str, float]:
+        return {stage["name"]: stage["wall_seconds"] for stage in run["stages"] if stage["name"] in PARALLEL}
+
+    one, two = walls(few), walls(many)
+    both = [name for name in one if name in two]
+    share = max(few["others_cpu_share"], many["others_cpu_share"])
+    return {
+        "users": many["users"],
+        "workers": [few["workers"], many["workers"]],
+        "stages": {name: one[name] / max(two[name], 1e-9) for name in both},
+        "speedup": sum(one[name] for name in both) / max(sum(two[name] for name in both), 1e-9),
+        "others_cpu_share": share,
+        "quiet": share <= QUIET_SHARE,
+        "same_bytes": bool(few["output_digests"]) and few["output_digests"] == many["output_digests"],
+    }
+
+
+def bars(growth: dict[str, Any], workers: dict[str, Any] | None) -> list[Bar]:
+    """What must hold; a speed-up is held against its bar on quiet cores only."""
+    found = [Bar("growth exponent of the whole pipeline", growth["whole"], "≤", MOST_EXPONENT)]
+    if workers:
+        found.append(Bar("published files equal, byte for byte", float(workers["same_bytes"]), "≥", 1))
+        if workers["quiet"]:
+            found.append(Bar("speed-up of the parallel stages", workers["speedup"], "≥", LEAST_SPEEDUP, "×"))
+    return found
+
+
+def show(runs: list[dict[str, Any]], growth: dict[str, Any]) -> str:
+    """CPU seconds by stage and size."""
+
+    def power(value: float | None) -> str:
+        return "–" if value is None else f"{value:.2f}"
+
+    rows = [["CPU-s", *(f"{run['users']:,}" for run in runs), "exponent"]]
+    for name in [stage["name"] for stage in runs[-1]["stages"]]:
+        values = [{s["name"]: s["cpu_seconds"] for s in run["stages"]}.get(name) for run in runs]
+        cells = ["–" if value is None else f"{value:.2f}" for value in values]
+        rows.append([name, *cells, power(growth["stages"].get(name))])
+    whole = [f"{total(run['stages']):.2f}" for run in runs]
+    rows.append(["whole", *whole, f"{power(growth['whole'])} (last {power(growth['last'])})"])
+    rows.append(
+        ["wall s", *(f"{sum(s['wall_seconds'] for s in own(run['stages'])):.1f}" for run in runs), ""]
+    )
+    peaks = [f"{run['peak_bytes'] / 2**20:,.0f}" for run in runs]
+    rows.append(["peak MiB", *peaks, power(growth["peak_bytes"])])
+    rows.append(["verdict", *(run["status"] for run in runs), ""])
+    return results.table(rows)
+
+
+def arguments(given: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--smallest", type=int, default=2_000, metavar="USERS", help="m; 2m, 4m, 8m follow")
+    parser.add_argument("--items", type=int, default=ITEMS)
+    parser.add_argument("--ratings-per-user", type=float, default=RATINGS / USERS)
+    parser.add_argument("--workers", default="2", help="one number, or two to compare, such as 1,2")
+    parser.add_argument("--scratch", type=Path, metavar="DIR", help="where data and stores are made")
+    parser.add_argument("--json", type=Path, default=results.DIRECTORY / "growth.json", metavar="FILE")
+    return parser.parse_args(given)
+
+
+def main(given: list[str] | None = None) -> int:
+    asked = arguments(given)
+    *few, many = sorted(int(count) for count in asked.workers.split(","))
+    sizes = [asked.smallest * 2**doubling for doubling in range(4)]
+    if asked.scratch:
+        asked.scratch.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="murmur-growth-", dir=asked.scratch) as directory:
+        scratch = Path(directory)
+
+        def release(users: int, workers: int) -> dict[str, Any]:
+            data = make_data(scratch / f"users-{users}", users, asked.items, asked.ratings_per_user)
+            say(f"{users:,} users, {workers} workers")
+            store = scratch / "store"  # always the same path, and the same secret below it
+            made = measure(release_config("growth", data, K), store, workers=workers)
+            for part in ("published/growth", "private/growth"):
+                shutil.rmtree(store / part, ignore_errors=True)
+            references = made.pop("references")
+            return {"users": users, "ratings": references["ingest"]["counts"].get("ratings"), **made}
+
+        warm_up(scratch, many)
+        runs = [release(users, many) for users in sizes]
+        slower = [release(sizes[-1], count) for count in few]
+    growth = fit(runs)
+    workers = compare_workers(slower[0], runs[-1]) if slower else None
+    found = bars(growth, workers)
+    print(show(runs, growth))
+    if workers:
+        quiet = "" if workers["quiet"] else "; not held against its bar: others kept the cores busy"
+        print(
+            f"{workers['workers'][1]} workers against {workers['workers'][0]}: {workers['speedup']:.2f}× in wall "
+            f"time on the parallel stages (others used {workers['others_cpu_share']:.0%} of the cores{quiet})"
+        )
+    figures = {
+        "command": f"python -m benchmarks.growth --smallest {asked.smallest} --workers {asked.workers}",
+        "items": asked.items,
+        "ratings_per_user": asked.ratings_per_user,
+        "k": K,
+        "runs": runs,
+        "exponents": growth,
+        "workers": workers,
+        "bars": [bar.to_json() for bar in found],
+    }
+    results.write(asked.json, figures)
+    return results.verdict(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""The plots of docs/benchmarks.md, as SVG: the same bytes for the same figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from benchmarks.stages import own, total
+
+COLOURS = ("#1b6ca8", "#d1603d", "#4a8f3c", "#8757a6", "#a88a1b", "#3aa6a6", "#b0446f", "#666666")
+LEAST_SHOWN = 0.02  # of the whole, at the largest size: shorter stages only crowd the plot
+
+
+def growth(figures: dict[str, Any], directory: Path) -> None:
+    """CPU seconds over users on logarithmic axes, with the slopes 1 and 1.5 for comparison."""
+    figure, axes = _axes(6.4, 4.2)
+    runs = figures["runs"]
+    users = [run["users"] for run in runs]
+    whole = [total(run["stages"]) for run in runs]
+    axes.plot(users, whole, "o-", color="black", linewidth=2.2, label="whole")
+    shown = [s["name"] for s in own(runs[-1]["stages"]) if s["cpu_seconds"] >= LEAST_SHOWN * whole[-1]]
+    for colour, name in zip(COLOURS, shown, strict=False):
+        seconds = [{s["name"]: s["cpu_seconds"] for s in run["stages"]}.get(name) for run in runs]
+        axes.plot(
+            users, [one or float("nan") for one in seconds], "o-", color=colour, markersize=3, label=name
+        )
+    for slope, style in ((1.0, ":"), (1.5, "--")):
+        line = [whole[0] * (count / users[0]) ** slope for count in users]
+        axes.plot(users, line, style, color="grey", linewidth=1, label=f"slope {slope:g}")
+    axes.set(xscale="log", yscale="log", xlabel="users", ylabel="CPU seconds")
+    axes.set_xticks(users, [f"{count:,}" for count in users])
+    axes.minorticks_off()
+    axes.legend(frameon=False, fontsize=8)
+    _save(figure, directory / "growth.svg", figures["command"])
+
+
+def stages(figures: dict[str, Any], directory: Path) -> None:
+    """CPU seconds of every stage, one bar per k."""
+    runs = figures["runs"]
+    names = [stage["name"] for stage in own(runs[0]["stages"])]
+    figure, axes = _axes(6.4, 0.9 + 0.36 * len(names))
+    height = 0.8 / len(runs)
+    for number, (run, colour) in enumerate(zip(runs, COLOURS, strict=False)):
+        seconds = {stage["name"]: stage["cpu_seconds"] for stage in own(run["stages"])}
+        places = [place + number * height for place in range(len(names))]
+        values = [seconds.get(name, 0.0) for name in names]
+        drawn = axes.barh(places, values, height=height, color=colour, label=f"k = {run['k']}")
+        axes.bar_label(drawn, fmt="%.1f", padding=2, fontsize=7)
+    axes.set_yticks([place + 0.4 - height / 2 for place in range(len(names))], names)
+    axes.invert_yaxis()
+    axes.set_xlabel("CPU seconds")
+    axes.legend(frameon=False)
+    _save(figure, directory / "stages.svg", figures["command"])
+
+
+def _axes(width: float, height: float) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height))
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _save(figure: Any, path: Path, command: str) -> None:
+    """On white, so that it can be read on a dark page; the command that made the figures stands below."""
+    import matplotlib as mpl
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.text(0.01, 0.005, command, fontsize=6, color="grey")
+    settings = {
+        "svg.hashsalt": f"murmuration {path.stem}",
+        "svg.fonttype": "none",
+        "font.family": "sans-serif",
+    }
+    with mpl.rc_context(settings):
+        figure.tight_layout(rect=(0, 0.02, 1, 1))
+        figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})

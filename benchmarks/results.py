@@ -1,0 +1,119 @@
+"""What a benchmark leaves: figures, the bars they were held against, and the machine, in results/NAME.json."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
+
+import psutil
+
+DIRECTORY = Path(__file__).parent / "results"
+PACKAGES = (
+    "numpy", "scipy", "numba", "pyarrow", "dask", "distributed", "implicit", "k-means-constrained", "cmfrec",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A figure and what it must reach; `value` None: not measured, which is a bar missed."""
+
+    name: str
+    value: float | None
+    sense: Literal["≤", "≥"]
+    limit: float
+    unit: str = ""
+
+    @property
+    def passed(self) -> bool:
+        if self.value is None:
+            return False
+        return self.value <= self.limit if self.sense == "≤" else self.value >= self.limit
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "passed": self.passed}
+
+    def __str__(self) -> str:
+        found = "not measured" if self.value is None else f"{self.value:,.4g}"
+        wanted = f"{self.sense} {self.limit:g}"
+        return f"{self.name}: {found} {self.unit}".rstrip() + f" ({wanted}): {'yes' if self.passed else 'NO'}"
+
+
+def verdict(bars: Iterable[Bar]) -> int:
+    """Print every bar; the exit code."""
+    bars = list(bars)
+    for bar in bars:
+        print(bar)
+    return 0 if all(bar.passed for bar in bars) else 1
+
+
+def write(path: Path, figures: dict[str, Any]) -> None:
+    """Write the figures with the facts about this machine, under the name of the file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"machine": machine(), **figures}, indent=1, ensure_ascii=False, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def read(name: str, directory: Path = DIRECTORY) -> dict[str, Any] | None:
+    """The figures of that name, or None where nobody has measured them."""
+    path = directory / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on, with what, and when."""
+    return {
+        "cores": os.cpu_count(),
+        "model": _processor(),
+        "architecture": platform.machine(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "python": platform.python_version(),
+        "packages": {name: installed(name) or "not installed" for name in PACKAGES},
+        "commit": _commit(),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+    }
+
+
+def installed(package: str) -> str | None:
+    """Its version, or None."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or "unknown"
+
+
+def _commit() -> str:
+    """The commit that was measured; a `+` where tracked files differ from it."""
+    try:
+        asked = ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
+        done = subprocess.run(asked, cwd=DIRECTORY.parent, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Rows as aligned columns, the first `left` of them to the left; the first row names them."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if column < left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
