@@ -18,7 +18,7 @@ from tasks import profiles
 from tasks.kernels.padded import code_type
 from tasks.pipeline import Job
 from tasks.ratings import Ratings
-from tasks.store import digest, link, write_json
+from tasks.store import digest, link, read_json, write_json
 
 SCHEMA_VERSION = 1
 
@@ -35,21 +35,21 @@ def build(job: Job, groups: Path, labels: np.ndarray, utility: Path) -> Candidat
     """Bring together the group profiles, the pseudonyms of their members, the items and the promises."""
     candidate = Candidate(job.out / "candidate", job.out / "private")
     ratings = Ratings(job.inputs["ingest"])
-    names = pseudonyms(job, ratings.user_ids())
-    write_release(job, candidate, groups, ratings.user_ids(), names, labels)
+    ids = ratings.user_ids()
+    write_release(job, candidate, groups, ids, pseudonyms(job, ids), labels)
     shutil.copytree(utility, candidate.private / "utility", ignore=shutil.ignore_patterns("step.json", ".*"))
     return candidate
 
 
-def pseudonyms(job: Job, ids: list[str]) -> list[str]:
+def pseudonyms(job: Job, ids: pa.Array) -> pa.Array:
     """The names people have in this release; other ones in its shadow, so that nobody can join the two."""
     name, purpose = job.config.release.name, job.run.purpose
     known_as = name if purpose == "release" else f"{purpose} of {name}"
-    return job.run.key.pseudonyms(known_as, job.snapshot.isoformat(), ids)
+    return pa.array(job.run.key.pseudonyms(known_as, job.snapshot.isoformat(), ids.to_pylist()), pa.string())
 
 
 def write_release(
-    job: Job, place: Candidate, groups: Path, ids: list[str], names: list[str], labels: np.ndarray
+    job: Job, place: Candidate, groups: Path, ids: pa.Array, names: pa.Array, labels: np.ndarray
 ) -> None:
     """The published files, and the owner's membership; people labelled −1 are in the latter only."""
     for directory in (place.public, place.private):
@@ -59,28 +59,30 @@ def write_release(
     pq.write_table(pa.table({"item": items}), place.public / "items.parquet")
     _write_members(ids, names, labels, place)
     users = int((labels >= 0).sum())
-    write_json(place.public / "manifest.json", _manifest(job, place, users, len(items)))
+    files = {name: digest(place.public / name) for name in ("items.parquet", "members.parquet")}
+    files["groups.parquet"] = _known_digest(groups)
+    write_json(place.public / "manifest.json", _manifest(job, place, users, len(items), files))
 
 
-def _write_members(ids: list[str], names: list[str], labels: np.ndarray, place: Candidate) -> None:
+def _known_digest(file: Path) -> str:
+    """The digest its step closed with: a large file need not be read again, and one changed since fails the gate."""
+    return read_json(file.parent / "step.json")["files"][file.name]
+
+
+def _write_members(ids: pa.Array, names: pa.Array, labels: np.ndarray, place: Candidate) -> None:
     """members.parquet for everybody, membership.parquet for the owner; both in the order of the pseudonyms."""
-    order = pa.array(np.argsort(names))  # an order that says nothing about the source
-    owner = pa.table(
-        {
-            "user": pa.array(ids, pa.string()),
-            "pseudonym": pa.array(names, pa.string()),
-            "group": pa.array(labels, pa.int32()),
-        }
-    ).take(order)
+    owner = pa.table({"user": ids, "pseudonym": names, "group": pa.array(labels, pa.int32())})
+    owner = owner.sort_by("pseudonym")  # an order that says nothing about the source
     listed = owner.filter(pc.greater_equal(owner.column("group"), 0))
     members = pa.table({"user": listed.column("pseudonym"), "group": listed.column("group")})
     pq.write_table(members, place.public / "members.parquet")
     pq.write_table(owner, place.private / "membership.parquet")
 
 
-def _manifest(job: Job, candidate: Candidate, users: int, items: int) -> dict[str, Any]:
-    config = job.config
-    sizes = profiles.read_sizes(candidate.public / "groups.parquet")
+def _manifest(
+    job: Job, candidate: Candidate, users: int, items: int, files: dict[str, str]
+) -> dict[str, Any]:
+    config, groups = job.config, candidate.public / "groups.parquet"
     kind = code_type(config.source.scale, config.privacy.rating_step)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -91,8 +93,8 @@ def _manifest(job: Job, candidate: Candidate, users: int, items: int) -> dict[st
         "counts": {
             "users": users,
             "items": items,
-            "groups": len(sizes),
-            "ratings": int((profiles.read_lengths(candidate.public / "groups.parquet", kind) * sizes).sum()),
+            "groups": sum(profiles.row_groups(groups)),
+            "ratings": profiles.count_ratings(groups, items, kind),
         },
         "rating_scale": list(config.source.scale),
         "rating_step": config.privacy.rating_step,
@@ -100,8 +102,5 @@ def _manifest(job: Job, candidate: Candidate, users: int, items: int) -> dict[st
         "unit": "rating",
         "series": "unchecked",
         "withheld": {"users": 0, "items": 0, "why": ""},
-        "files": {
-            name: digest(candidate.public / name)
-            for name in ("groups.parquet", "items.parquet", "members.parquet")
-        },
+        "files": files,
     }

@@ -105,9 +105,9 @@ class Ratings:
         path = self.directory / "by_user" / "timestamps.npy"
         return np.load(path, mmap_mode="r") if path.exists() else None
 
-    def user_ids(self) -> list[str]:
+    def user_ids(self) -> pa.Array:
         """Source ids of the users, by row. Secret: never outside private/."""
-        return pq.read_table(self.directory / "users.parquet").column("user").to_pylist()
+        return pq.read_table(self.directory / "users.parquet").column("user").combine_chunks()
 
     def item_ids(self) -> list[str]:
         """Ids of the items, by column."""

@@ -4,15 +4,18 @@ Paper section 5.1: every item (every b items that some user really rated togethe
 groups. Fake cells are added where they distort least: where the members' predictions agree most.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import combinations
-from math import comb
 
 import numpy as np
 import scipy.sparse as sp
+from numba import njit
+from scipy.special import comb
 
 ENUMERABLE = 5_000_000  # sets of three and more items are listed one by one; beyond this we do not try
+COUNTABLE = 3_000_000_000  # pairs are counted by sparse products; so many take a minute or two
+MENDABLE = 400_000_000  # mending holds tables of groups × items, five bytes a cell
 
 Spread = Callable[[np.ndarray], np.ndarray]  # items → (groups, items) variance of the members' predictions
 
@@ -26,6 +29,66 @@ class TooManySets(Exception):
 
 
 @dataclass(frozen=True)
+class Holders:
+    """Which groups hold each item: those of item i are groups[indptr[i] : indptr[i + 1]], in any order."""
+
+    indptr: np.ndarray
+    groups: np.ndarray  # int32
+    n_groups: int
+
+    @classmethod
+    def collect(
+        cls, profiles: Callable[[], Iterable[tuple[np.ndarray, np.ndarray]]], n_items: int
+    ) -> "Holders":
+        """From blocks of consecutive groups, as (items, number of them in each group); they are walked twice."""
+        counts, n_groups = np.zeros(n_items, np.int64), 0
+        for items, lengths in profiles():
+            counts += np.bincount(items, minlength=n_items)
+            n_groups += len(lengths)
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        groups, free, first = np.empty(indptr[-1], np.int32), indptr[:-1].copy(), 0
+        for items, lengths in profiles():
+            _note_holders(items, lengths, first, free, groups)
+            first += len(lengths)
+        return cls(indptr, groups, n_groups)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Number of groups that hold each item."""
+        return np.diff(self.indptr)
+
+    def of(self, item: int) -> np.ndarray:
+        """The groups that hold an item."""
+        return self.groups[self.indptr[item] : self.indptr[item + 1]]
+
+    def members(self, sizes: np.ndarray) -> np.ndarray:
+        """Number of people in the groups that hold each item."""
+        return np.array([sizes[self.of(item)].sum() for item in range(len(self.counts))], np.int64)
+
+    def joined_by(self, added: "Additions") -> "Holders":
+        """The same with further groups."""
+        order = np.argsort(added.item, kind="stable")
+        counts = self.counts + np.bincount(added.item, minlength=len(self.counts))
+        groups = np.insert(self.groups, self.indptr[added.item[order] + 1], added.group[order])
+        return Holders(np.concatenate([[0], np.cumsum(counts)]), groups, self.n_groups)
+
+    def matrix(self) -> sp.csr_array:
+        """1 where a group holds an item."""
+        ones = np.ones(len(self.groups), np.int8)
+        return sp.csc_array((ones, self.groups, self.indptr), shape=(self.n_groups, len(self.counts))).tocsr()
+
+
+@njit(cache=True, nogil=True)
+def _note_holders(items, lengths, first, free, groups):  # type: ignore[no-untyped-def]
+    cell = 0
+    for row in range(len(lengths)):
+        for _ in range(lengths[row]):
+            groups[free[items[cell]]] = first + row
+            free[items[cell]] += 1
+            cell += 1
+
+
+@dataclass(frozen=True)
 class Additions:
     """Cells to add so that every set of items is held by at least l groups."""
 
@@ -33,9 +96,15 @@ class Additions:
     item: np.ndarray
     complete: bool  # false: the budget ran out first
 
+    @classmethod
+    def join(cls, group: list[np.ndarray], item: list[np.ndarray]) -> "Additions":
+        """Those of several items together."""
+        nothing = np.zeros(0, np.int32)
+        return cls(np.concatenate([nothing, *group]), np.concatenate([nothing, *item]), True)
+
 
 def decoys(
-    holds: sp.csr_array, raters: np.ndarray, sizes: np.ndarray, margin: float, rng: np.random.Generator
+    holders: Holders, raters: np.ndarray, sizes: np.ndarray, margin: float, rng: np.random.Generator
 ) -> Additions:
     """Further groups for items whose real raters sit together more than chance would have it.
 
@@ -47,46 +116,49 @@ def decoys(
     users, mean_size = int(sizes.sum()), float(sizes.mean())
     popularity = np.minimum(raters / users, 1 - 1e-9)
     independent = popularity / np.maximum(-np.expm1(mean_size * np.log1p(-popularity)), 1e-12)
-    members = np.asarray(sizes @ (holds != 0)).ravel()  # people who seem to have rated the item
-    lacking = raters / np.maximum(independent + margin, 1e-9) - members
-    free = holds.shape[0] - _groups_per_item(holds)
+    lacking = raters / np.maximum(independent + margin, 1e-9) - holders.members(sizes)
+    free = holders.n_groups - holders.counts
     wanted = np.minimum(np.maximum(np.ceil(lacking / mean_size), 0), free).astype(np.int64)
-    columns = sp.csc_array(holds)
-    group, item = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for position in np.flatnonzero(wanted):
-        without = np.ones(holds.shape[0], bool)
-        without[columns.indices[columns.indptr[position] : columns.indptr[position + 1]]] = False
-        group.append(np.sort(rng.choice(np.flatnonzero(without), wanted[position], replace=False)))
-        item.append(np.full(wanted[position], position))
-    return Additions(np.concatenate(group), np.concatenate(item), True)
+    group, item = [], []
+    for position in np.flatnonzero(wanted).tolist():
+        without = np.ones(holders.n_groups, bool)
+        without[holders.of(position)] = False
+        drawn = rng.choice(np.flatnonzero(without), wanted[position], replace=False)
+        group.append(np.sort(drawn).astype(np.int32))
+        item.append(np.full(wanted[position], position, np.int32))
+    return Additions.join(group, item)
 
 
-def top_up_items(holds: sp.csr_array, least_groups: int, spread: Spread, block: int = 1024) -> Additions:
-    """For each item in fewer than l groups, the further groups of least spread."""
-    count = _groups_per_item(holds)
-    columns = sp.csc_array(holds)
-    items = np.flatnonzero(count < least_groups)
-    group, item = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for start in range(0, len(items), block):
-        some = items[start : start + block]
-        cost = spread(some).astype(np.float64)
-        cost[columns[:, some].toarray() != 0] = np.inf
-        order = np.argsort(cost, axis=0, kind="stable")
-        chosen = np.arange(holds.shape[0])[:, None] < (least_groups - count)[some][None, :]
-        rank, column = np.nonzero(chosen)
-        group.append(order[rank, column])
-        item.append(some[column])
-    return Additions(np.concatenate(group), np.concatenate(item), True)
+def top_up_items(holders: Holders, least_groups: int, spread: Spread, cells: int = 16_000_000) -> Additions:
+    """For each item in fewer than l groups, the further groups of least spread; so many cells at a time."""
+    items = np.flatnonzero(holders.counts < least_groups)
+    width = max(1, cells // max(holders.n_groups, 1))
+    group, item = [], []
+    for start in range(0, len(items), width):
+        some = items[start : start + width]
+        for position, cost in zip(some.tolist(), spread(some).T.copy(), strict=True):
+            held = holders.of(position)
+            cost[held] = np.inf
+            chosen = np.argsort(cost, kind="stable")[: least_groups - len(held)]
+            group.append(chosen.astype(np.int32))
+            item.append(np.full(len(chosen), position, np.int32))
+    return Additions.join(group, item)
+
+
+def require_examinable(rated: np.ndarray, held: np.ndarray, size: int, n_items: int) -> None:
+    """Raise TooManySets where examining and mending b-sets would take hours or more memory than there is.
+
+    Takes the number of items each user rated and each group holds, so that it can be asked before anything is read.
+    """
+    sets = max(int(comb(lengths.astype(np.float64), size).sum()) for lengths in (rated, held))
+    if sets > (COUNTABLE if size == 2 else ENUMERABLE) or len(held) * n_items > MENDABLE:
+        raise TooManySets(sets)
 
 
 def deficient_sets(rated: sp.csr_array, holds: sp.csr_array, size: int, least_groups: int) -> np.ndarray:
     """The b-sets that some user rated and fewer than l groups hold, (sets, b). Pairs by sparse products."""
     if size == 2:
         return _deficient_pairs(rated, holds, least_groups)
-    lengths = np.diff(rated.indptr)
-    total = sum(comb(int(n), size) for n in lengths)
-    if total > ENUMERABLE:
-        raise TooManySets(total)
     rows = (rated.indices[a:b] for a, b in zip(rated.indptr[:-1], rated.indptr[1:], strict=True))
     sets = {chosen for row in rows for chosen in combinations(np.sort(row).tolist(), size)}
     listed = np.array(sorted(sets), np.int64).reshape(-1, size)
@@ -124,10 +196,6 @@ def top_up_sets(
         if len(added_group) > budget:
             return Additions(np.array(added_group), np.array(added_item), False)
     return Additions(np.array(added_group, np.int64), np.array(added_item, np.int64), True)
-
-
-def _groups_per_item(holds: sp.csr_array) -> np.ndarray:
-    return np.bincount(holds.indices, minlength=holds.shape[1])
 
 
 def _deficient_pairs(

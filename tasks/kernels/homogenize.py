@@ -4,8 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from numba import njit
 
-from tasks.kernels.padded import LowRank
+from tasks.kernels.padded import LowRank, code_type, encode
+
+GROUPS_PER_SLAB = (
+    32  # the predictions of so many groups stay in the second-level cache until they are encoded
+)
 
 
 @dataclass(frozen=True)
@@ -19,45 +24,86 @@ class Cells:
     shape: tuple[int, int]
 
 
-def group_cells(observed: sp.csr_array, labels: np.ndarray) -> Cells:
+def group_cells(observed: sp.csr_array, labels: np.ndarray, groups: int) -> Cells:
     """Who rated what in each group: number of contributors and their mean. `observed` has a row per member."""
-    n_items = observed.shape[1]
-    group = np.repeat(labels.astype(np.int64), np.diff(observed.indptr))
-    keys, cell = np.unique(group * n_items + observed.indices, return_inverse=True)
-    count = np.bincount(cell, minlength=len(keys))
-    mean = np.bincount(cell, observed.data.astype(np.float64), len(keys)) / np.maximum(count, 1)
-    groups = int(labels.max()) + 1 if len(labels) else 0
-    return Cells(keys // n_items, keys % n_items, count, mean.astype(np.float32), (groups, n_items))
+    order = np.argsort(labels, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=groups))])
+    held, item, count, total = _add_up(
+        observed.indptr, observed.indices, observed.data, order, starts, observed.shape[1]
+    )
+    mean = (total / np.maximum(count, 1)).astype(np.float32)
+    return Cells(np.repeat(np.arange(groups), held), item, count, mean, (groups, observed.shape[1]))
+
+
+@njit(cache=True, nogil=True)
+def _add_up(indptr, indices, data, order, starts, n_items):  # type: ignore[no-untyped-def]
+    """Items, raters and sums of ratings of each group; the items of a group ascend."""
+    count, total = np.zeros(n_items, np.int64), np.zeros(n_items)
+    held = np.zeros(len(starts) - 1, np.int64)
+    cell_item = np.empty(len(indices), np.int32)
+    cell_count, cell_total = np.empty(len(indices), np.int64), np.empty(len(indices))
+    end = 0
+    for group in range(len(starts) - 1):
+        first = end
+        for member in order[starts[group] : starts[group + 1]]:
+            for place in range(indptr[member], indptr[member + 1]):
+                item = indices[place]
+                if count[item] == 0:
+                    cell_item[end] = item
+                    end += 1
+                count[item] += 1
+                total[item] += data[place]
+        cell_item[first:end].sort()
+        held[group] = end - first
+        for cell in range(first, end):
+            item = cell_item[cell]
+            cell_count[cell], cell_total[cell] = count[item], total[item]
+            count[item], total[item] = 0, 0.0
+    return held, cell_item[:end].copy(), cell_count[:end].copy(), cell_total[:end].copy()
 
 
 def simple_profiles(predicted: LowRank, cells: Cells, min_contributors: int) -> sp.csr_array:
     """Union of the members' items; mean over the raters, or the members' mean prediction where too few rated."""
-    enough = cells.count >= min_contributors
-    values = np.where(enough, cells.mean, predicted.cells(cells.group, cells.item))
+    values, few = cells.mean.copy(), cells.count < min_contributors
+    values[few] = predicted.cells(cells.group[few], cells.item[few])
     indptr = np.concatenate([[0], np.cumsum(np.bincount(cells.group, minlength=cells.shape[0]))])
-    return sp.csr_array((values.astype(np.float32), cells.item.astype(np.int32), indptr), shape=cells.shape)
+    return sp.csr_array((values, cells.item, indptr), shape=cells.shape)
 
 
-def padded_profiles(
-    model: LowRank,
-    observed: sp.csr_array,
-    labels: np.ndarray,
-    sizes: np.ndarray,
-    min_contributors: int,
-    keep_observed: bool,
+def observed_shifts(
+    model: LowRank, observed: sp.csr_array, labels: np.ndarray, sizes: np.ndarray, min_contributors: int
+) -> sp.csr_array:
+    """By how much the members' observed ratings move a group's mean prediction, where enough of them rated."""
+    user = np.repeat(np.arange(observed.shape[0]), np.diff(observed.indptr))
+    residual = observed.data - model.cells(user, observed.indices)
+    apart = sp.csr_array((residual, observed.indices, observed.indptr), shape=observed.shape)
+    cells = group_cells(apart, labels, len(sizes))
+    enough = cells.count >= min_contributors
+    group = cells.group[enough]
+    shift = cells.mean[enough] * (cells.count[enough] / sizes[group]).astype(np.float32)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=len(sizes)))])
+    return sp.csr_array((shift, cells.item[enough], indptr), shape=cells.shape)
+
+
+def padded_codes(
+    means: LowRank, shifts: sp.csr_array | None, scale: tuple[float, float], step: float
 ) -> np.ndarray:
-    """Every item: mean prediction; with `keep_observed`, the mean of predictions and observed ratings together."""
-    profiles = model.group_means(labels, len(sizes)).rows(slice(None))
-    if keep_observed:
-        user = np.repeat(np.arange(observed.shape[0]), np.diff(observed.indptr))
-        residual = observed.data - model.cells(user, observed.indices)
-        cells = group_cells(
-            sp.csr_array((residual, observed.indices, observed.indptr), shape=observed.shape), labels
-        )
-        enough = cells.count >= min_contributors
-        group, item = cells.group[enough], cells.item[enough]
-        profiles[group, item] += cells.mean[enough] * cells.count[enough] / sizes[group]
-    return profiles
+    """Every item: the published code of a group's mean prediction, moved by the observed ratings where they are kept.
+
+    The predictions never lie in memory: a few groups' are multiplied out and encoded before the next.
+    """
+    codes = np.empty(means.shape, code_type(scale, step))
+    items = np.ascontiguousarray(means.items.T)
+    slab = np.empty((GROUPS_PER_SLAB, means.shape[1]), np.float32)
+    for start in range(0, len(codes), GROUPS_PER_SLAB):
+        stop = min(start + GROUPS_PER_SLAB, len(codes))
+        values = np.matmul(means.users[start:stop], items, out=slab[: stop - start])
+        if shifts is not None:
+            some = shifts[start:stop]
+            row = np.repeat(np.arange(stop - start), np.diff(some.indptr))
+            values[row, some.indices] += some.data
+        encode(values, scale, step, shift=means.mean, out=codes[start:stop])
+    return codes
 
 
 def boost(
@@ -68,17 +114,25 @@ def boost(
     Confident: the members' predictions agree (small spread) and many people rated the item (the model knows it).
     """
     doubt = spread + (1.0 / (1.0 + raters)).astype(np.float32)
-    held = sp.csr_array(
-        (np.ones(profiles.nnz, bool), profiles.indices, profiles.indptr), shape=profiles.shape
-    )
-    doubt[held.toarray()] = np.inf
+    held = np.repeat(np.arange(profiles.shape[0]), np.diff(profiles.indptr))
+    doubt[held, profiles.indices] = np.inf
     lacking = profiles.shape[1] - np.diff(profiles.indptr)
     wanted = np.floor(density * lacking + 0.5).astype(np.int64)
-    order = np.argsort(doubt, axis=1, kind="stable")
-    chosen = np.arange(profiles.shape[1])[None, :] < wanted[:, None]
+    item = _least(doubt, wanted)
     group = np.repeat(np.arange(profiles.shape[0]), wanted)
-    item = order[chosen]
     return add_cells(profiles, group, item, predicted.cells(group, item))
+
+
+def _least(doubt: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """The columns of each row's `wanted` least values, ascending; of equal values the first columns."""
+    chosen = [np.zeros(0, np.int64)]
+    for values, count in zip(doubt, wanted.tolist(), strict=True):
+        if count:
+            bound = np.partition(values, count - 1)[count - 1]
+            among = values < bound
+            among[np.flatnonzero(values == bound)[: count - np.count_nonzero(among)]] = True
+            chosen.append(np.flatnonzero(among))
+    return np.concatenate(chosen)
 
 
 def add_cells(
@@ -86,8 +140,9 @@ def add_cells(
 ) -> sp.csr_array:
     """Profiles with further cells, sorted; a value of zero is a value, not an absence."""
     row = np.concatenate([np.repeat(np.arange(profiles.shape[0]), np.diff(profiles.indptr)), group])
-    column = np.concatenate([profiles.indices, item])
+    column = np.concatenate([profiles.indices, item]).astype(np.int32)
     data = np.concatenate([profiles.data, values.astype(profiles.data.dtype)])
-    order = np.lexsort((column, row))
+    # A stable sort merges runs that are sorted already, as the cells are and the additions mostly.
+    order = np.argsort(row * profiles.shape[1] + column, kind="stable")
     indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=profiles.shape[0]))])
-    return sp.csr_array((data[order], column[order].astype(np.int32), indptr), shape=profiles.shape)
+    return sp.csr_array((data[order], column[order], indptr), shape=profiles.shape)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from numba import njit
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,13 @@ class LowRank:
 
     def group_means(self, labels: np.ndarray, groups: int) -> "LowRank":
         """Mean prediction of each group: the mean of the members' factors, so low rank again."""
-        sums = np.zeros((groups, self.users.shape[1]))
-        np.add.at(sums, labels, np.asarray(self.users, np.float64))
         sizes = np.bincount(labels, minlength=groups)
-        return LowRank((sums / sizes[:, None]).astype(np.float32), self.items, self.mean)
+        order = np.argsort(labels, kind="stable")
+        belongs = sp.csr_array(
+            (np.ones(len(labels)), order, np.concatenate([[0], np.cumsum(sizes)])),
+            shape=(groups, len(labels)),
+        )
+        return LowRank((belongs @ self.users / sizes[:, None]).astype(np.float32), self.items, self.mean)
 
     def group_spread(self, labels: np.ndarray, groups: int, items: np.ndarray) -> np.ndarray:
         """Variance of the members' predictions, (groups, items): bᵀ Cov b in the space of the factors."""
@@ -72,12 +76,27 @@ def _product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.asarray(left, np.float32) @ np.asarray(right, np.float32).T
 
 
-def encode(values: np.ndarray, scale: tuple[float, float], step: float) -> np.ndarray:
-    """Published codes of ratings: clipped to the scale, rounded to the step."""
-    codes = np.clip(
-        np.rint((values - np.float32(scale[0])) / np.float32(step)), 0, _highest_code(scale, step)
-    )
-    return codes.astype(code_type(scale, step))
+def encode(
+    values: np.ndarray,
+    scale: tuple[float, float],
+    step: float,
+    *,
+    shift: float = 0.0,
+    out: np.ndarray | None = None,
+) -> np.ndarray:
+    """Published codes of the ratings values + shift: clipped to the scale, rounded to the step, in one pass."""
+    codes = np.empty(values.shape, code_type(scale, step)) if out is None else out
+    flat = np.ascontiguousarray(values, np.float32).reshape(-1)
+    low, width, highest = (np.float32(number) for number in (scale[0], step, _highest_code(scale, step)))
+    _encode(flat, np.float32(shift), low, width, highest, codes.reshape(-1))
+    return codes
+
+
+@njit(cache=True, nogil=True)
+def _encode(values, shift, low, step, highest, codes):  # type: ignore[no-untyped-def]
+    for cell in range(len(values)):
+        code = np.rint((values[cell] + shift - low) / step)
+        codes[cell] = np.int32(min(max(code, np.float32(0)), highest))
 
 
 def code_type(scale: tuple[float, float], step: float) -> np.dtype:

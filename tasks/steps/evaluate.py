@@ -10,6 +10,7 @@ P2, "baseline"). Nothing of the shadow run is published.
 """
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,10 @@ from tasks.candidate import Candidate, pseudonyms, write_release
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
 from tasks.kernels.metrics import distances
-from tasks.kernels.padded import code_type
+from tasks.kernels.padded import LowRank, code_type
 from tasks.kernels.profile_distances import profile_distances
 from tasks.pipeline import Job, execute
 from tasks.ratings import Ratings, write_ids, write_matrix
-from tasks.similarity import padded_rows
 from tasks.steps.padding import open_model
 from tasks.store import digest_of, files_below, remove, write_json
 
@@ -37,8 +37,14 @@ ABSENT_SHARE = 0.05  # of the people: about half of what is held out, the other 
 MOST_ABSENT = 500
 MOST_ABSENT_RATINGS = 0.075  # of all ratings; reached only where a few people gave most of them
 FEWEST_USERS = 500  # with fewer, half of what is held out is too little to tell utility by: nobody is spared
-MOST_RANKED = 5_000  # users compared with every released profile
+# Users compared with every released profile: as many as this many cells allow, within these bounds. A share found on
+# 1,000 is known to ±3 points (±1.5 where it is near 0 or 1), on 5,000 to ±1.4; summary.json says how many they were.
+CELLS_RANKED = 100_000_000_000
+FEWEST_RANKED, MOST_RANKED = 1_000, 5_000
 USERS_PER_BLOCK = 256
+CELLS_PER_BLOCK = 8_000_000  # of dense profiles and rows that lie in memory at once
+RATINGS_PER_BLOCK = 1_000_000
+HISTOGRAM_USERS = 1_000
 EVERYBODY = (
     "study"  # purpose of a run that only measures utility: nobody is absent, a paper's plain 90/10 split
 )
@@ -85,12 +91,16 @@ def run(job: Job) -> dict[str, Any]:
     user, item, truth = split.held_out
     random_labels = job.rng("random groups").permutation(labels)
     random_means = model.group_means(random_labels, int(labels.max()) + 1)
-    nearest, ranks, ranked = _rank_profiles(job, made, release, labels)
+    kind = code_type(job.config.source.scale, job.config.privacy.rating_step)
+    unpacked = job.out / "shadow" / "profiles"
+    profiles.unpack(release, unpacked, kind)
+    nearest, ranks = _rank_profiles(job, made, unpacked, labels)
+    released = profiles.open_unpacked(unpacked, kind)
     columns = {
         "truth": truth,
         "original": np.clip(model.cells(user, item), low, high),
-        "target": _released(release, job.config, labels[user], item, model.shape[1]),
-        "similar": _released(release, job.config, nearest[user], item, model.shape[1]),
+        "target": _released(released, job.config, labels[user], item),
+        "similar": _released(released, job.config, nearest[user], item),
         "random_group": np.clip(random_means.cells(random_labels[user], item), low, high),
         "item_mean": _item_means(Ratings(shadow_ingest))[item],
     }
@@ -106,7 +116,7 @@ def run(job: Job) -> dict[str, Any]:
         job.out / "ranks.parquet",
     )
     _keep_release(replace(job, run=shadow), release, labels, split)
-    facts = _facts(job, made, release, labels, len(truth), ranked)
+    facts = _facts(job, model, labels, len(truth), len(ranks))
     write_json(job.out / "summary.json", facts | {"absent_users": len(split.absent)})
     remove(job.out / "shadow")
     counts = {"users": len(split.present), "absent": len(split.absent)}
@@ -117,19 +127,35 @@ def _split(job: Job) -> Split:
     """Draw who and what is held out, and write the shadow run's ratings."""
     ratings = Ratings(job.inputs["ingest"])
     present, absent, share = _people(job, ratings.by_user.counts())
-    matrix = ratings.by_user.take(present)
-    aside = job.rng("held out").random(matrix.nnz) < share
-    row = np.repeat(np.arange(len(present)), np.diff(matrix.indptr))
-    kept = np.concatenate([[0], np.cumsum(~aside)])[matrix.indptr]
+    counts = ratings.by_user.counts()[present]
+    block = np.cumsum(counts) // RATINGS_PER_BLOCK
+    edges = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), len(present)]
+    rng = job.rng("held out")
+    kept, held_out = [], []
+    for start, stop in pairwise(edges):
+        some = ratings.by_user.take(present[start:stop])
+        aside = rng.random(some.nnz) < share
+        row = np.repeat(np.arange(start, stop), np.diff(some.indptr))
+        kept.append(
+            (
+                np.bincount(row[~aside] - start, minlength=stop - start),
+                some.indices[~aside],
+                some.data[~aside],
+            )
+        )
+        held_out.append((row[aside], some.indices[aside], some.data[aside]))
+    lengths, indices, values = (np.concatenate(parts) for parts in zip(*kept, strict=True))
     directory = job.out / "shadow" / "ingest"
     directory.mkdir(parents=True)
     names = [str(number) for number in range(len(present))]  # the source ids are not needed here
     write_ids(directory, "user", names)
     write_ids(directory, "item", ratings.item_ids())
+    shape = (len(present), ratings.n_items)
     write_matrix(
-        directory, sp.csr_array((matrix.data[~aside], matrix.indices[~aside], kept), shape=matrix.shape)
+        directory, sp.csr_array((values, indices, np.concatenate([[0], np.cumsum(lengths)])), shape=shape)
     )
-    return Split(present, absent, (row[aside], matrix.indices[aside], matrix.data[aside]))
+    user, item, rating = (np.concatenate(parts) for parts in zip(*held_out, strict=True))
+    return Split(present, absent, (user, item, rating))
 
 
 def _people(job: Job, rated: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
@@ -156,25 +182,27 @@ def _people(job: Job, rated: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]
 
 def _keep_release(job: Job, groups: Path, labels: np.ndarray, split: Split) -> None:
     """Leave the shadow's release to the judge, with who is in it, who is not, and what of theirs was held out."""
-    known = Ratings(job.inputs["ingest"]).user_ids()
-    ids = [known[row] for row in np.concatenate([split.present, split.absent])]
+    everybody = np.concatenate([split.present, split.absent])
+    ids = Ratings(job.inputs["ingest"]).user_ids().take(pa.array(everybody))
     names = pseudonyms(job, ids)
     nowhere = np.full(len(split.absent), -1, labels.dtype)
     place = job.out / "shadow-release"
     write_release(job, Candidate(place, place), groups, ids, names, np.concatenate([labels, nowhere]))
     user, item, _ = split.held_out
-    pseudonym = pa.DictionaryArray.from_arrays(pa.array(user, pa.int32()), pa.array(names, pa.string()))
+    pseudonym = pa.DictionaryArray.from_arrays(pa.array(user, pa.int32()), names)
     held_out = pa.table({"pseudonym": pseudonym.cast(pa.string()), "item": pa.array(item, pa.int32())})
     pq.write_table(held_out, place / "held_out.parquet", compression="zstd")
 
 
 def _rank_profiles(
-    job: Job, made: dict[str, Path], release: Path, labels: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, int]:
+    job: Job, made: dict[str, Path], unpacked: Path, labels: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Nearest released profile of each user (-1: not asked), and the rank of the user's own (paper section 7.4)."""
     users = np.arange(len(labels))
-    if len(users) > MOST_RANKED:
-        users = np.sort(job.rng("ranked").choice(users, MOST_RANKED, replace=False))
+    affordable = CELLS_RANKED // (int(labels.max() + 1) * Ratings(job.out / "shadow" / "ingest").n_items)
+    most = min(max(affordable, FEWEST_RANKED), MOST_RANKED)
+    if len(users) > most:
+        users = np.sort(job.rng("ranked").choice(users, most, replace=False))
     blocks = [users[start : start + USERS_PER_BLOCK] for start in range(0, len(users), USERS_PER_BLOCK)]
     parts = job.engine.map(
         _rank_block,
@@ -183,79 +211,68 @@ def _rank_profiles(
         ingest=job.out / "shadow" / "ingest",
         padding=made["padding"],
         clustering=made["clustering"],
-        release=release,
+        unpacked=unpacked,
         config=job.config,
     )
     nearest = np.full(len(labels), -1, np.int64)
     nearest[users] = np.concatenate([found for found, _ in parts])
-    return nearest, np.concatenate([rank for _, rank in parts]), len(users)
+    return nearest, np.concatenate([rank for _, rank in parts])
 
 
 def _rank_block(
-    users: np.ndarray, *, ingest: Path, padding: Path, clustering: Path, release: Path, config: ReleaseConfig
+    users: np.ndarray, *, ingest: Path, padding: Path, clustering: Path, unpacked: Path, config: ReleaseConfig
 ) -> tuple[np.ndarray, np.ndarray]:
-    rows = padded_rows(ingest, padding, users, keep_observed=True)
+    rows = open_model(padding).padded_rows(users, Ratings(ingest).by_user.take(users))
     low, high = config.source.scale
-    metric, max_diff = config.clustering.metric, high - low
-    kind = code_type(config.source.scale, config.privacy.rating_step)
-    if profiles.is_dense(release):
-        values = profiles.read_dense(release, kind) * np.float32(config.privacy.rating_step) + np.float32(low)
-        apart = distances(rows, values, metric=metric, max_diff=max_diff)
-    else:
-        released = profiles.read_sparse(release, rows.shape[1], kind)
-        released = sp.csr_array(
-            (
-                (released.data - 1) * np.float32(config.privacy.rating_step) + np.float32(low),
-                released.indices,
-                released.indptr,
-            ),
-            shape=released.shape,
-        )
-        apart = profile_distances(rows, released, metric=metric, max_diff=max_diff)
+    measure: dict[str, Any] = {"metric": config.clustering.metric, "max_diff": high - low}
+    step = np.float32(config.privacy.rating_step)
+    released = profiles.open_unpacked(unpacked, code_type(config.source.scale, config.privacy.rating_step))
+    apart = np.empty((len(users), len(released.sizes)), np.float32)
+    width = max(1, CELLS_PER_BLOCK // rows.shape[1])
+    for start in range(0, apart.shape[1], width):
+        some = released.rows(start, min(start + width, apart.shape[1]))
+        values = some.codes * step + np.float32(low)
+        if some.items is None:
+            found = distances(rows, values.reshape(-1, rows.shape[1]), **measure)
+        else:
+            found = profile_distances(rows, some.matrix(values, rows.shape[1]), **measure)
+        apart[:, start : start + width] = found
     own = np.asarray(np.load(clustering / "labels.npy", mmap_mode="r")[users])
     rank = 1 + (apart < apart[np.arange(len(users)), own][:, None]).sum(axis=1)
     return apart.argmin(axis=1), rank
 
 
 def _released(
-    release: Path, config: ReleaseConfig, group: np.ndarray, item: np.ndarray, n_items: int
+    released: profiles.Profiles, config: ReleaseConfig, group: np.ndarray, item: np.ndarray
 ) -> np.ndarray:
     """Released ratings of (group, item) cells; NaN where the group does not hold the item or is -1."""
-    kind = code_type(config.source.scale, config.privacy.rating_step)
     asked = group >= 0
     codes = np.full(len(group), np.nan)
-    if profiles.is_dense(release):
-        codes[asked] = profiles.read_dense(release, kind)[group[asked], item[asked]]
-    else:
-        stored = profiles.read_sparse(release, n_items, kind)
-        found = np.asarray(stored[group[asked], item[asked]], np.float64).ravel()
-        codes[asked] = np.where(found > 0, found - 1, np.nan)
+    codes[asked] = released.cells(group[asked], item[asked])
     return config.source.scale[0] + codes * config.privacy.rating_step
 
 
 def _item_means(ratings: Ratings) -> np.ndarray:
     """Mean rating of each item, the mean of all where nobody rated it: the plainest predictor."""
     side = ratings.by_item
-    row = np.repeat(np.arange(side.rows), side.counts())
-    total = np.bincount(row, np.asarray(side.values, np.float64), side.rows)
-    overall = float(np.mean(side.values, dtype=np.float64))
-    return np.where(side.counts() > 0, total / np.maximum(side.counts(), 1), overall)
+    totals = [side.block(start, stop).sum(axis=1, dtype=np.float64) for start, stop in side.blocks()]
+    total, count = np.concatenate(totals), side.counts()
+    return np.where(count > 0, total / np.maximum(count, 1), total.sum() / max(count.sum(), 1))
 
 
-def _facts(
-    job: Job, made: dict[str, Path], release: Path, labels: np.ndarray, held_out: int, ranked: int
-) -> dict[str, Any]:
+def _facts(job: Job, model: LowRank, labels: np.ndarray, held_out: int, ranked: int) -> dict[str, Any]:
     """Histograms before and after padding (the paper's Table 2) and what the shadow run was made of."""
     ratings = Ratings(job.out / "shadow" / "ingest")
     users = ratings.n_users
     low, high = job.config.source.scale
     edges = histogram_edges(low, high)
-    model = open_model(made["padding"])
-    some = job.rng("histogram").choice(users, min(users, 1000), replace=False)
-    padded = model.padded_rows(np.sort(some), ratings.by_user.take(np.sort(some)))
+    some = np.sort(job.rng("histogram").choice(users, min(users, HISTOGRAM_USERS), replace=False))
+    after = np.zeros(len(edges) - 1, np.int64)
+    for block in np.array_split(some, -(-len(some) * ratings.n_items // CELLS_PER_BLOCK)):
+        padded = model.padded_rows(block, ratings.by_user.take(block))
+        after += np.histogram(np.clip(padded, low, high), edges)[0]
     observed = np.histogram(ratings.by_user.values, edges)[0]
     empty = users * ratings.n_items - len(ratings.by_user.values)
-    after = np.histogram(np.clip(padded, low, high), edges)[0]
     return {
         "method": job.config.privacy.method,
         "users": users,

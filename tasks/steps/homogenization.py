@@ -6,6 +6,7 @@
 Whatever the method, a cell with fewer than `min_contributors` real ratings shows predictions only.
 """
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,16 @@ import scipy.sparse as sp
 from tasks import profiles
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
-from tasks.kernels.homogenize import boost, group_cells, padded_profiles, simple_profiles
+from tasks.kernels.homogenize import boost, group_cells, observed_shifts, padded_codes, simple_profiles
 from tasks.kernels.padded import LowRank, encode
 from tasks.pipeline import Job
 from tasks.ratings import Ratings
 from tasks.steps.padding import open_model
+from tasks.store import remove
 
-CELLS_PER_BLOCK = 8_000_000
+# What a block may have of groups × items: a padded one holds a byte or two of each, a boosted one four floats.
+CELLS_PER_BLOCK = {"predictive-padded": 32_000_000, "predictive-boosted": 4_000_000}
+RATINGS_PER_BLOCK = 1_000_000  # where the members' ratings are read
 
 
 class Params(Settings):
@@ -34,6 +38,11 @@ class Params(Settings):
     scale: tuple[float, float]
     rating_step: float
 
+    @property
+    def uses_ratings(self) -> bool:
+        """Whether the members' own ratings enter their profile, or their predictions alone."""
+        return self.method != "predictive-padded" or self.keep_observed
+
 
 def params(config: ReleaseConfig) -> Params:
     """Pick this step's settings."""
@@ -44,49 +53,66 @@ def params(config: ReleaseConfig) -> Params:
 def run(job: Job) -> dict[str, Any]:
     """Homogenize blocks of groups in parallel and join their profiles."""
     labels = np.load(job.inputs["clustering"] / "labels.npy")
-    groups = int(labels.max()) + 1
-    width = max(1, CELLS_PER_BLOCK // Ratings(job.inputs["ingest"]).n_items)
-    blocks = [(start, min(start + width, groups)) for start in range(0, groups, width)]
-    parts = [job.out / f"part-{number:05}.parquet" for number in range(len(blocks))]
+    members = job.out / "members"  # sorted by group once, so that a block finds its own without a search
+    members.mkdir()
+    order = np.argsort(labels, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(labels))])
+    np.save(members / "order.npy", order)
+    np.save(members / "starts.npy", starts)
+    blocks = _blocks(Ratings(job.inputs["ingest"]), order, starts, job.params)
+    parts = [job.out / f"part-{number:05}.arrow" for number in range(len(blocks))]
     cells = job.engine.map(
         _homogenize_block,
         list(zip(blocks, parts, strict=True)),
-        progress=job.progress,
+        progress=lambda done, total: job.progress(done, 2 * total),
         ingest=job.inputs["ingest"],
         padding=job.inputs["padding"],
-        clustering=job.inputs["clustering"],
+        members=members,
         params=job.params,
     )
-    profiles.join(parts, job.out / "groups.parquet")
-    return {"groups": groups, "cells": sum(cells)}
+    joined = job.out / "groups.parquet"
+    profiles.join(parts, joined, lambda done: job.progress(len(parts) + done, 2 * len(parts)))
+    remove(members)
+    return {"groups": len(starts) - 1, "cells": sum(cells)}
+
+
+def _blocks(ratings: Ratings, order: np.ndarray, starts: np.ndarray, params: Params) -> list[tuple[int, int]]:
+    """Consecutive groups that fit into memory together; they follow the data, not the workers."""
+    most = CELLS_PER_BLOCK.get(params.method)
+    fill = np.full(len(starts) - 1, ratings.n_items / most if most else 0.0)
+    if params.uses_ratings:
+        fill += np.add.reduceat(ratings.by_user.counts()[order], starts[:-1]) / RATINGS_PER_BLOCK
+    number = np.cumsum(fill).astype(np.int64)
+    edges = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(fill)]
+    return list(pairwise(edges))
 
 
 def _homogenize_block(
-    block: tuple[tuple[int, int], Path], *, ingest: Path, padding: Path, clustering: Path, params: Params
+    block: tuple[tuple[int, int], Path], *, ingest: Path, padding: Path, members: Path, params: Params
 ) -> int:
     (start, stop), path = block
-    labels = np.load(clustering / "labels.npy", mmap_mode="r")
-    users = np.flatnonzero((labels >= start) & (labels < stop))
-    local = np.asarray(labels[users]) - start
-    sizes = np.bincount(local, minlength=stop - start)
+    starts = np.asarray(np.load(members / "starts.npy", mmap_mode="r")[start : stop + 1])
+    users = np.asarray(np.load(members / "order.npy", mmap_mode="r")[starts[0] : starts[-1]])
+    sizes = np.diff(starts)
+    labels = np.repeat(np.arange(len(sizes)), sizes)
     model = open_model(padding)
     model = LowRank(np.asarray(model.users[users]), np.asarray(model.items), model.mean)
+    means = model.group_means(labels, len(sizes))
     ratings = Ratings(ingest)
-    observed = ratings.by_user.take(users)
-
-    def code(values: np.ndarray) -> np.ndarray:
-        return encode(values, params.scale, params.rating_step)
-
     if params.method == "predictive-padded":
-        values = padded_profiles(model, observed, local, sizes, params.min_contributors, params.keep_observed)
-        profiles.write_dense(path, start, sizes, code(values))
-        return values.size
-    cells = group_cells(observed, local)
-    means = model.group_means(local, len(sizes))
+        shifts = None
+        if params.keep_observed:
+            observed = ratings.by_user.take(users)
+            shifts = observed_shifts(model, observed, labels, sizes, params.min_contributors)
+        codes = padded_codes(means, shifts, params.scale, params.rating_step)
+        profiles.write_dense(path, start, sizes, codes)
+        return codes.size
+    cells = group_cells(ratings.by_user.take(users), labels, len(sizes))
     released = simple_profiles(means, cells, params.min_contributors)
     if params.method == "predictive-boosted":
-        spread = model.group_spread(local, len(sizes), np.arange(len(model.items)))
+        spread = model.group_spread(labels, len(sizes), np.arange(len(model.items)))
         released = boost(released, means, spread, ratings.by_item.counts(), params.density)
-    codes = sp.csr_array((code(released.data), released.indices, released.indptr), shape=released.shape)
-    profiles.write_sparse(path, start, sizes, codes)
+    codes = encode(released.data, params.scale, params.rating_step)
+    coded = sp.csr_array((codes, released.indices, released.indptr), shape=released.shape)
+    profiles.write_sparse(path, start, sizes, coded)
     return released.nnz

@@ -16,7 +16,6 @@ from tasks.retention import sweep
 from tasks.store import (
     digest,
     digest_of,
-    files_below,
     read_json,
     remove,
     restrict,
@@ -45,14 +44,19 @@ def run(job: Job) -> dict[str, Any]:
     try:
         with FileLock(job.run.store.lock_file(), timeout=LOCK_SECONDS, mode=0o600):
             # Inside the lock: while we waited for it, another run may have written here.
-            _require_judged(validated)
-            published, candidate = job.run.published, validated / "candidate"
-            manifest = read_json(candidate / "manifest.json")
+            manifest = _judged_manifest(validated)
+            job.progress(1, 4)
+            published = job.run.published
             if (published / "manifest.json").exists():
                 _require_same(published, manifest)
             else:
+                arriving = _copy(validated / "candidate", published, manifest)
+                job.progress(2, 4)
                 _keep_private(validated / "private", job.run.private)
-                _appear(candidate, published, manifest)
+                job.progress(3, 4)
+                arriving.chmod(0o755)
+                arriving.rename(published)
+                sync_directory(published.parent)
     except Timeout:
         raise MurmurError(
             f"another publication has held the store for {LOCK_SECONDS} s",
@@ -67,16 +71,23 @@ def run(job: Job) -> dict[str, Any]:
     }
 
 
-def _require_judged(validated: Path) -> None:
-    """What lies there must be, to the byte, what the gate examined and validate closed with."""
-    files = files_below(validated)
-    files.pop("step.json", None)
-    if files != read_json(validated / "step.json")["files"]:
+def _judged_manifest(validated: Path) -> dict[str, Any]:
+    """The candidate's manifest, once all there is, to the byte, what the gate examined and validate closed with.
+
+    The files it lists are large and are verified where they arrive: here it need only name the digests examined.
+    """
+    closed = read_json(validated / "step.json")["files"]
+    manifest = read_json(validated / "candidate" / "manifest.json")
+    listed = {f"candidate/{name}": expected for name, expected in manifest["files"].items()}
+    there = {str(f.relative_to(validated)) for f in validated.rglob("*") if f.is_file() and f.name[0] != "."}
+    rest = {name: digest(validated / name) for name in there - set(listed) - {"step.json"}}
+    if rest | listed != closed:
         raise Refused(
             "the candidate is not what the gate examined",
             where=str(validated),
             remedy="find out who changed it, then run validate again",
         )
+    return manifest
 
 
 def _require_unchanged(directory: Path, manifest: dict[str, Any]) -> None:
@@ -121,8 +132,8 @@ def _keep_private(source: Path, target: Path) -> None:
     sync_directory(target)
 
 
-def _appear(candidate: Path, published: Path, manifest: dict[str, Any]) -> None:
-    """Copy beside the place, manifest last, then rename: readers see all of it or nothing."""
+def _copy(candidate: Path, published: Path, manifest: dict[str, Any]) -> Path:
+    """Copy the candidate beside its place, manifest last: renamed, readers see all of it or nothing."""
     remove(published)  # what a crash may have left without a manifest
     for directory in (published.parent.parent, published.parent):
         directory.mkdir(exist_ok=True)
@@ -130,6 +141,7 @@ def _appear(candidate: Path, published: Path, manifest: dict[str, Any]) -> None:
     arriving = published.with_name(f".{published.name}.arriving")
     remove(arriving)
     arriving.mkdir()
+    arriving.chmod(0o700)  # the owner's until the mapping is safe, too
     for name in manifest["files"]:
         shutil.copyfile(candidate / name, arriving / name)
         _flush(arriving / name)
@@ -137,11 +149,13 @@ def _appear(candidate: Path, published: Path, manifest: dict[str, Any]) -> None:
     write_json(arriving / "manifest.json", {**manifest, "created_at": now, "code_version": code_version()})
     for file in arriving.iterdir():
         file.chmod(0o644)
-    arriving.chmod(0o755)
-    _require_unchanged(arriving, manifest)
+    try:
+        _require_unchanged(arriving, manifest)
+    except Refused:
+        remove(arriving)  # it lies where the public looks
+        raise
     sync_directory(arriving)
-    arriving.rename(published)
-    sync_directory(published.parent)
+    return arriving
 
 
 def _flush(path: Path) -> None:

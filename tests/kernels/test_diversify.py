@@ -3,15 +3,35 @@ from itertools import combinations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.kernels import diversify
-from tasks.kernels.diversify import TooManySets, decoys, deficient_sets, top_up_items, top_up_sets
+from tasks.kernels.diversify import (
+    Holders,
+    TooManySets,
+    decoys,
+    deficient_sets,
+    require_examinable,
+    top_up_items,
+    top_up_sets,
+)
 
 
 def csr(rows):
     return sp.csr_array(np.array(rows, np.float32))
+
+
+def holding(rows):
+    """Who holds what, collected from blocks of two groups."""
+    matrix = sp.csr_array(rows)
+
+    def blocks():
+        for start in range(0, matrix.shape[0], 2):
+            some = matrix[start : start + 2]
+            yield some.indices, np.diff(some.indptr)
+
+    return Holders.collect(blocks, matrix.shape[1])
 
 
 def flat(groups):
@@ -21,13 +41,13 @@ def flat(groups):
 def test_items_in_too_few_groups_go_where_they_distort_least():
     holds = csr([[1, 1, 0], [1, 0, 0], [1, 0, 1], [1, 0, 0]])
     spread = np.array([[9, 9, 9], [9, 0.2, 0.5], [9, 0.1, 9], [9, 0.3, 0.4]], np.float32)
-    for block in (1, 1024):
-        added = top_up_items(holds, 2, lambda items: spread[:, items], block)
+    for cells in (1, 8, 1024):
+        added = top_up_items(holding(holds), 2, lambda items: spread[:, items], cells)
         assert sorted(zip(added.item.tolist(), added.group.tolist(), strict=True)) == [(1, 2), (2, 3)]
 
 
 def test_nothing_is_added_where_nothing_lacks():
-    added = top_up_items(csr([[1, 1], [1, 1]]), 2, flat(2))
+    added = top_up_items(holding(csr([[1, 1], [1, 1]])), 2, flat(2))
     assert len(added.item) == 0
     assert added.complete
 
@@ -37,8 +57,8 @@ def test_raters_who_sit_together_are_hidden_among_further_groups():
     sizes, raters, rng = np.full(10, 5), np.array([6]), np.random.default_rng(0)
     spread_out, together = (csr([[float(group < held)] for group in range(10)]) for held in (6, 2))
     independent = 0.12 / (1 - 0.88**5)  # 0.254: what a member's chance would be without similarity
-    assert len(decoys(spread_out, raters, sizes, 0.01, rng).group) == 0
-    added = decoys(together, raters, sizes, 0.01, rng)
+    assert len(decoys(holding(spread_out), raters, sizes, 0.01, rng).group) == 0
+    added = decoys(holding(together), raters, sizes, 0.01, rng)
     assert len(set(added.group.tolist())) == len(added.group) == 3
     assert added.group.min() >= 2  # groups that do not hold it yet
     assert 6 / (5 * 5) <= independent + 0.01 < 6 / (5 * 4)
@@ -48,14 +68,15 @@ def test_decoys_are_another_draw_with_another_secret():
     sizes, raters = np.full(40, 5), np.array([30])
     together = csr([[float(group < 6)] for group in range(40)])
     one, same, other = (
-        decoys(together, raters, sizes, 0.01, np.random.default_rng(n)).group.tolist() for n in (1, 1, 2)
+        decoys(holding(together), raters, sizes, 0.01, np.random.default_rng(n)).group.tolist()
+        for n in (1, 1, 2)
     )
     assert one == same != other
 
 
 def test_an_item_everybody_holds_needs_no_decoy():
     sizes, rng = np.array([5, 5]), np.random.default_rng(0)
-    assert len(decoys(csr([[1], [1]]), np.array([10]), sizes, 0.0, rng).group) == 0
+    assert len(decoys(holding(csr([[1], [1]])), np.array([10]), sizes, 0.0, rng).group) == 0
 
 
 def test_pairs_somebody_rated_must_lie_in_enough_groups():
@@ -79,11 +100,30 @@ def test_a_budget_that_runs_out_is_reported():
     assert not added.complete
 
 
-def test_sets_too_many_to_list_are_not_listed(monkeypatch):
-    monkeypatch.setattr(diversify, "ENUMERABLE", 10)
+@pytest.mark.parametrize(
+    ("limit", "size", "count"), [("ENUMERABLE", 3, 20), ("COUNTABLE", 2, 15), ("MENDABLE", 2, 15)]
+)
+def test_sets_too_many_to_examine_are_not_examined(monkeypatch, limit, size, count):
+    require_examinable(np.array([6]), np.array([5, 6]), size, 6)
+    monkeypatch.setattr(diversify, limit, 10)
     with pytest.raises(TooManySets) as problem:
-        deficient_sets(csr([[1] * 6]), csr([[1] * 6]), 3, 2)
-    assert problem.value.count == 20
+        require_examinable(np.array([6]), np.array([1, 1]), size, 6)
+    assert problem.value.count == count
+
+
+@settings(deadline=None)  # the first example compiles the kernel
+@given(st.integers(0, 5000))
+def test_holders_are_the_columns_of_the_matrix(seed):
+    rng = np.random.default_rng(seed)
+    dense = rng.random((7, 5)) < 0.4
+    holders = holding(dense.astype(np.int8))
+    assert [holders.of(item).tolist() for item in range(5)] == [np.flatnonzero(c).tolist() for c in dense.T]
+    assert holders.members(np.arange(7)).tolist() == (np.arange(7) @ dense).tolist()
+    group, item = np.nonzero(~dense & (rng.random((7, 5)) < 0.3))
+    more = holders.joined_by(diversify.Additions(group, item, True))
+    dense[group, item] = True
+    assert np.array_equal(more.matrix().toarray(), dense)
+    assert more.matrix().has_sorted_indices
 
 
 @given(st.integers(0, 5000), st.integers(2, 3), st.integers(1, 3))
