@@ -5,6 +5,7 @@ Results go to stdout (a table, or one JSON object with --json), progress and log
 
 import argparse
 import datetime
+import functools
 import json
 import logging
 import os
@@ -131,6 +132,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     attack.add_argument("--most", type=int, default=5, help="advise: how many further mentions to suggest")
     _add_source(attack)
+    expand = add("expand", command_expand, "write a release as ordinary (user, item, rating) rows")
+    expand.add_argument("published")
+    expand.add_argument("--to", required=True, choices=["csv", "movielens", "recbole"])
+    expand.add_argument("out", help="csv: a file; movielens, recbole: a directory. Must not exist yet")
     clean = add("clean", command_clean, "remove intermediates of published snapshots, whatever their age")
     clean.add_argument("name", help="the release")
     clean.add_argument(
@@ -285,6 +290,16 @@ def _lines(path: str, option: str) -> list[str]:
         return [line for line in Path(path).read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError):
         raise UsageError("this file cannot be read", where=f"{option} {path}", remedy="check it") from None
+
+
+def command_expand(options: argparse.Namespace) -> Outcome:
+    """A release for recommender toolkits."""
+    from tasks.display import progress_bars
+    from tasks.expand import expand
+
+    with progress_bars() as progress:
+        report = functools.partial(progress, "expand")
+        return expand(Path(options.published), options.to, Path(options.out), report), 0
 
 
 def command_clean(options: argparse.Namespace) -> Outcome:

@@ -1,0 +1,264 @@
+"""Expand: a published release as ordinary (user, item, rating) rows, for programs that know nothing of groups.
+
+Every member of a group is written out with the group's whole profile, in the order of the groups and of the
+pseudonyms within them. Memory holds the ids and one block, whatever the size of the release.
+"""
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tasks import profiles
+from tasks.errors import MurmurError, Refused, UsageError
+from tasks.kernels.text_rows import tail_bytes, write_rows
+from tasks.store import digest, read_json, remove, sync_directory
+
+TEXT_BYTES = 32 * 2**20  # put together before they are written
+ENCODINGS: dict[str, np.dtype] = {
+    "uint8": np.dtype("u1"),
+    "uint16": np.dtype("<u2"),
+    "float32": np.dtype("<f4"),
+}
+Report = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a format writes rows, and which characters of an id it cannot carry."""
+
+    header: str
+    separator: str
+    end: str
+    quoted: bool
+    forbidden: str
+    file: Callable[[Path], str | None]  # the file's name inside OUT; None: OUT is the file
+
+    def field(self, text: str) -> str:
+        """An id as this format writes it."""
+        if self.quoted and any(character in text for character in f'{self.separator}"\r\n'):
+            return '"' + text.replace('"', '""') + '"'
+        return text
+
+
+# MovieLens' own files quote nothing and have a time for each rating; a release has none: 0. RecBole looks for a file
+# that is called like its directory.
+LAYOUTS = {
+    "csv": Layout("user,item,rating\n", ",", "\n", True, "", lambda out: None),
+    "movielens": Layout(
+        "userId,movieId,rating,timestamp\n", ",", ",0\n", False, ',"\r\n', lambda out: "ratings.csv"
+    ),
+    "recbole": Layout(
+        "user_id:token\titem_id:token\trating:float\n",
+        "\t",
+        "\n",
+        False,
+        '\t"\r\n',
+        lambda out: f"{out.name}.inter",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Many short texts in one array of bytes: text i is data[at[i] : at[i + 1]]."""
+
+    data: np.ndarray
+    at: np.ndarray
+
+    @classmethod
+    def of(cls, texts: pa.Array) -> "Texts":
+        """From strings."""
+        array = texts.cast(pa.large_string())
+        _, ends, data = array.buffers()
+        return cls(
+            np.frombuffer(data, np.uint8) if data and data.size else np.empty(0, np.uint8),
+            np.frombuffer(ends, np.int64)[array.offset : array.offset + len(array) + 1],
+        )
+
+
+def expand(published: Path, to: str, out: Path, progress: Report) -> dict[str, Any]:
+    """Write a release as `to` says; `out` appears whole or not at all. Returns what was written."""
+    layout = LAYOUTS[to]
+    out = out.absolute()
+    if out.exists() or out.is_symlink():
+        raise UsageError("this exists already", where=str(out), remedy="choose another place or remove it")
+    if not out.parent.is_dir():
+        raise UsageError("there is no such directory", where=str(out.parent), remedy="make it first")
+    manifest = _verified(published)
+    items = pq.read_table(published / "items.parquet").column("item").to_pylist()
+    members = pq.read_table(published / "members.parquet").sort_by(
+        [("group", "ascending"), ("user", "ascending")]
+    )
+    names = members.column("user").to_pylist()
+    _require_writable(items, layout, to, published / "items.parquet")
+    _require_writable(names, layout, to, published / "members.parquet")
+    groups = members.column("group").to_numpy()
+    name = layout.file(out)
+    rows = listed = size = 0
+    with _arriving(out) as arriving:
+        if name:
+            arriving.mkdir()
+        place = arriving / name if name else arriving
+        with place.open("wb", buffering=0) as file:
+            file.write(layout.header.encode())
+            fields = [layout.separator + layout.field(item) + layout.separator for item in items]
+            writer = _Writer(file, Texts.of(pa.array(fields, pa.string())), layout, manifest)
+            for block in profiles.blocks(published / "groups.parquet", writer.kind):
+                done = listed
+                listed = int(np.searchsorted(groups, block.groups[-1], side="right"))
+                local = np.searchsorted(block.groups, groups[done:listed])
+                _require(np.array_equal(block.groups[local], groups[done:listed]), "members of no group")
+                rows += writer.write(block, local, [layout.field(user) for user in names[done:listed]])
+                progress(listed, len(names))
+            _require(listed == len(names), "members of no group")
+            os.fsync(file.fileno())
+            size = file.tell()
+    return {
+        "status": "written",
+        "format": to,
+        "out": str(out),
+        "file": str(out / name if name else out),
+        "unit": manifest.get("unit", "rating"),
+        "counts": {"users": len(names), "items": len(items), "rows": rows, "bytes": size},
+    }
+
+
+class _Writer:
+    """Turns blocks of profiles into lines."""
+
+    def __init__(self, file: BinaryIO, items: Texts, layout: Layout, manifest: dict[str, Any]) -> None:
+        self.kind = ENCODINGS[manifest["rating_encoding"]]
+        self._file, self._items, self._end = file, items, layout.end
+        self._buffer = np.empty(0, np.uint8)
+        self._known: Texts | None = None
+        if self.kind.kind == "u":
+            low, step = float(manifest["rating_scale"][0]), float(manifest["rating_step"])
+            codes = np.arange(256**self.kind.itemsize)
+            # Rounded, because 1 + 23 · 0.1 is 3.3000000000000003; adding 0 makes no rating "-0.0".
+            values = np.round(low + codes * step, 9) + 0.0
+            self._known = Texts.of(pa.array([f"{value}{self._end}" for value in values.tolist()]))
+
+    def write(self, block: profiles.Profiles, groups: np.ndarray, users: list[str]) -> int:
+        """Write all rows of some members, each of them in the given group of the block; returns their number."""
+        items = np.empty(0, np.int32) if block.items is None else block.items
+        self._require_sound(block)
+        if self._known is None:
+            # As text a float has the fewest digits that give it back.
+            shortest = pa.array(block.codes).cast(pa.string())
+            ratings = Texts.of(pc.binary_join_element_wise(shortest, self._end, ""))
+            codes = np.arange(len(block.codes))
+        else:
+            ratings, codes = self._known, block.codes
+        names = Texts.of(pa.array(users, pa.string()))
+        shared = (block.indptr, items, codes)
+        tails = tail_bytes(*shared, self._items.at, ratings.at)
+        needed = np.diff(names.at) * block.lengths[groups] + tails[groups]
+        written = np.cumsum(needed) // TEXT_BYTES
+        edges = [0, *(np.flatnonzero(np.diff(written)) + 1).tolist(), len(users)]
+        for start, stop in pairwise(edges):
+            room = int(needed[start:stop].sum())
+            if room > len(self._buffer):
+                self._buffer = np.empty(room, np.uint8)
+            at = names.at[start : stop + 1]
+            texts = (self._items.data, self._items.at, ratings.data, ratings.at)
+            end = write_rows(groups[start:stop], names.data, at, *shared, *texts, self._buffer)
+            _write_all(self._file, self._buffer[:end])
+        return int(block.lengths[groups].sum())
+
+    def _require_sound(self, block: profiles.Profiles) -> None:
+        every = len(self._items.at) - 1
+        if block.items is None:
+            sound = bool((block.lengths == every).all())
+        else:
+            inside = len(block.items) == 0 or 0 <= block.items.min() <= block.items.max() < every
+            sound = len(block.items) == len(block.codes) and bool(inside)
+        _require(sound, "profiles whose items and ratings do not belong together")
+
+
+def _require(sound: bool, what: str) -> None:
+    """A release with the right digests that is not a release: its publisher made it so."""
+    if not sound:
+        raise Refused(
+            f"there are {what}", where="groups.parquet, members.parquet", remedy="run murmur verify on it"
+        )
+
+
+def _write_all(file: BinaryIO, data: np.ndarray) -> None:
+    done = 0
+    while done < len(data):  # an unbuffered write may take less than it is given
+        done += file.write(data[done:].data) or 0
+
+
+def _verified(published: Path) -> dict[str, Any]:
+    """The manifest, once every file it names has its digest."""
+    if not (published / "manifest.json").is_file():
+        raise UsageError(
+            "there is no release", where=str(published), remedy="give the directory of a manifest.json"
+        )
+    try:
+        manifest = read_json(published / "manifest.json")
+        wrong = [
+            name
+            for name, expected in sorted(manifest["files"].items())
+            if not (published / name).is_file() or digest(published / name) != expected
+        ]
+        missing = {"groups.parquet", "members.parquet", "items.parquet"} - set(manifest["files"])
+        if manifest["rating_encoding"] not in ENCODINGS:
+            raise KeyError("rating_encoding")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise Refused(
+            "the manifest cannot be read",
+            where=str(published / "manifest.json"),
+            remedy="fetch the release anew",
+        ) from None
+    if wrong or missing:
+        raise Refused(
+            f"not as published: {', '.join([*wrong, *sorted(missing)])}",
+            where=str(published),
+            remedy="fetch the release anew; murmur verify says more",
+        )
+    return manifest
+
+
+def _require_writable(ids: list[str], layout: Layout, to: str, where: Path) -> None:
+    """Refuse ids that the format would garble, before anything is written."""
+    bad = [position for position, text in enumerate(ids) if any(mark in text for mark in layout.forbidden)]
+    if bad:
+        marks = ", ".join(repr(mark) for mark in layout.forbidden)
+        raise UsageError(
+            f"{len(bad):,} ids contain one of {marks}, which --to {to} cannot carry",
+            where=f"{where}, first in row {bad[0] + 1}",
+            remedy="use --to csv, which quotes them",
+        )
+
+
+@contextlib.contextmanager
+def _arriving(out: Path) -> Iterator[Path]:
+    """A place beside `out` to write to; it gets its name when all is written and is gone when something fails."""
+    arriving = out.with_name(f".{out.name}.{os.getpid()}.arriving")
+    try:
+        yield arriving
+        if out.exists():
+            raise UsageError("this exists by now", where=str(out), remedy="choose another place")
+        arriving.rename(out)
+        sync_directory(out.parent)
+    except OSError as problem:
+        if problem.errno != errno.ENOSPC:
+            raise
+        raise MurmurError(
+            "the disk is full",
+            where=str(out.parent),
+            remedy="make room; a padded release has users × items rows",
+        ) from None
+    finally:
+        arriving.unlink(missing_ok=True) if arriving.is_file() else remove(arriving)
