@@ -6,6 +6,7 @@ store as arrays that workers map: the half step of a block of items is summed up
 other, so a worker need not hold all users' factors. Only block numbers pass through the scheduler.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -37,22 +38,29 @@ def fit(job: Job, ratings: Ratings, fit_items: np.ndarray) -> LowRank:
     np.save(work / "fit_items.npy", fit_items)
 
     turns = ["users", "items"] * job.params.iterations + ["users"]
-    done, total = 0, sum(len(blocks[side]) for side in turns)
-    for side in turns:
+    for turn, side in enumerate(turns):
         job.engine.map(
             _solve_block,
             blocks[side],
-            progress=lambda part, _, done=done: job.progress(done + part, total),
+            progress=_turn_of(job, turn, len(turns)),
             side=side,
             ratings=ratings.directory,
             work=work,
             mean=mean,
             regularization=job.params.regularization * job.params.span / REGULARIZATION_SPAN,
         )
-        done += len(blocks[side])
     model = LowRank(users_matrix(_solution(work, "users")), items_matrix(_solution(work, "items")), mean)
     remove(work)
     return model
+
+
+def _turn_of(job: Job, turn: int, turns: int) -> Callable[[int, int], None]:
+    """Progress of a half step within all of them, each counted as equal."""
+
+    def report(done: int, total: int) -> None:
+        job.progress(round(100 * (turn + done / total)), 100 * turns)
+
+    return report
 
 
 def _sum_items(block: tuple[int, int], *, ratings: Path) -> np.ndarray:
@@ -98,6 +106,9 @@ def _solve_block(
 
 
 def _write(path: Path, block: tuple[int, int], values: np.ndarray) -> None:
-    target = np.load(path, mmap_mode="r+")
-    target[block[0] : block[1]] = values
-    target.flush()
+    """Put some rows into a shared array; written, not mapped: closing makes them seen on other machines, too."""
+    array = np.load(path, mmap_mode="r")
+    assert isinstance(array, np.memmap)
+    with path.open("r+b") as file:
+        file.seek(array.offset + block[0] * array.strides[0])
+        file.write(np.ascontiguousarray(values, array.dtype).data)
