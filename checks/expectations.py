@@ -46,7 +46,7 @@ def validate_ratings(
     """Validate ratings by user (CSR arrays): what was checked, or UsageError naming what failed."""
     stride = max(1, -(-len(values) // WHOLE_FRAME))
     frame = _every_user(indptr, indices, values, stride)
-    totals = _totals(indptr, indices, values, scale)
+    totals = _totals(indptr, indices, values, items, scale)
     gx = _great_expectations()
     import great_expectations.expectations as gxe
 
@@ -275,22 +275,31 @@ def _every_user(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, str
 
 
 def _totals(
-    indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, scale: tuple[float, float]
+    indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, items: int, scale: tuple[float, float]
 ) -> pd.DataFrame:
     """One row of exact figures, counted block by block."""
     low, high = scale
     users = len(indptr) - 1
-    seen = np.zeros(0, np.int64)
+    known, strangers = np.zeros(items, bool), np.zeros(0, np.int64)
     figures = dict.fromkeys(("ratings", *_NEVER), 0)
     for start in range(0, users, BLOCK_USERS):
         bounds = np.asarray(indptr[start : start + BLOCK_USERS + 1])
         item, value = indices[bounds[0] : bounds[-1]], values[bounds[0] : bounds[-1]]
-        user = np.repeat(np.arange(len(bounds) - 1, dtype=np.int64), np.diff(bounds))
-        pair = np.sort((user << 32) + item)
-        seen = np.union1d(seen, item)
+        inside = (item >= 0) & (item < items)
+        known[item[inside]] = True
+        strangers = np.union1d(strangers, item[~inside])
         figures["ratings"] += len(value)
         figures["not_a_number"] += int(np.isnan(value).sum())
         figures["off_scale"] += int(((value < low) | (value > high)).sum())
-        figures["duplicates"] += int((pair[1:] == pair[:-1]).sum())
+        figures["duplicates"] += _duplicates(item, np.diff(bounds))
         figures["users_without_ratings"] += int((np.diff(bounds) == 0).sum())
-    return pd.DataFrame([{"users": users, "items": len(seen), **figures}])
+    return pd.DataFrame([{"users": users, "items": int(known.sum()) + len(strangers), **figures}])
+
+
+def _duplicates(item: np.ndarray, count: np.ndarray) -> int:
+    """Items that a user has more than once, for consecutive users of `count` ratings."""
+    user = np.repeat(np.arange(len(count), dtype=np.int32), count)
+    if ((item[1:] > item[:-1]) | (user[1:] != user[:-1])).all():  # as ingest writes them: nothing to sort
+        return 0
+    pair = np.sort((user.astype(np.int64) << 32) + item)
+    return int((pair[1:] == pair[:-1]).sum())

@@ -85,6 +85,30 @@ def test_above_the_limit_whole_users_are_sampled_and_totals_stay_exact(monkeypat
     assert "ratings: rating" not in caught.value.what
 
 
+ROW = st.lists(st.tuples(st.integers(-1, 4), st.sampled_from([1.0, 3.0, 5.5, np.nan, np.inf])), max_size=5)
+
+
+@settings(max_examples=100, deadline=None)
+@given(rows=st.lists(ROW, min_size=1, max_size=6), block=st.integers(1, 4), in_order=st.booleans())
+def test_totals_against_counting_one_by_one(rows, block, in_order):
+    rows = [sorted(row) for row in rows] if in_order else rows
+    indptr = np.cumsum([0, *map(len, rows)])
+    indices = np.array([item for row in rows for item, _ in row], np.int32)
+    values = np.array([value for row in rows for _, value in row], np.float32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(expectations, "BLOCK_USERS", block)
+        (found,) = expectations._totals(indptr, indices, values, 3, (1.0, 5.0)).to_dict("records")
+    assert found == {
+        "users": len(rows),
+        "items": len(set(indices.tolist())),
+        "ratings": len(values),
+        "not_a_number": sum(np.isnan(value) for value in values),
+        "off_scale": sum(value < 1 or value > 5 for value in values),
+        "duplicates": sum(len(row) - len({item for item, _ in row}) for row in rows),
+        "users_without_ratings": sum(not row for row in rows),
+    }
+
+
 ALONE = """
 import socket, sys
 def refuse(*args, **kwargs):

@@ -3,7 +3,7 @@
 An external sort in four passes over blocks, each pass in parallel on the workers:
 
 1. read      every piece of the source → parts with their own dictionaries of ids
-2. encode    parts → runs sorted by user, ids replaced by their rank among all ids
+2. encode    neighbouring parts → a run sorted by user, ids replaced by their rank among all ids
 3. by user   all runs' share of a range of users → sorted, duplicates resolved; also a run sorted by item
 4. by item   all those runs' share of a range of items → sorted
 
@@ -24,12 +24,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import scipy.sparse as sp
 
 from tasks import formats
 from tasks.config import ReleaseConfig, Source
 from tasks.config.base import Settings
 from tasks.errors import MurmurError, UsageError
-from tasks.formats import BadRow, Piece
+from tasks.formats import BadRow, Ids, Piece
 from tasks.ratings import Ratings, write_ids
 from tasks.store import remove
 
@@ -96,7 +97,7 @@ def _ingest(job: "Job", scratch: Path) -> dict[str, Any]:
     shape = (len(users), len(items))
     del users, items
 
-    grains = _mapped(job, 1, _encode, parts, out=job.out)
+    grains = _mapped(job, 1, _encode, list(enumerate(_groups(parts))), out=job.out, scratch=scratch)
     _discard(parts)
     runs = sorted(scratch.glob("encoded-*.arrow"))
     ranges = list(enumerate(_ranges(sum(grains), shape[0])))
@@ -160,15 +161,24 @@ def _read(numbered: tuple[int, Piece], source: Source, snapshot: datetime.date, 
         tally.offenders = [*tally.offenders, *block.offenders][:OFFENDERS_SHOWN]
         tally.lines += block.lines
         if len(block.ratings):
-            part = {
-                "user": block.users.dictionary_encode(),
-                "item": block.items.dictionary_encode(),
-                "value": block.ratings,
-            }
+            part = {"user": _coded(block.users), "item": _coded(block.items), "value": block.ratings}
             if block.timestamps is not None:
                 part["time"] = block.timestamps
             _write(scratch / f"read-{number:06}-{position:06}.arrow", part)
     return tally
+
+
+def _coded(ids: Ids) -> pa.DictionaryArray:
+    """Ids as a dictionary that has none but those of the rows: a rejected row must leave nobody behind."""
+    coded = ids.dictionary_encode()
+    codes = coded.indices.to_numpy()
+    used = np.bincount(codes, minlength=len(coded.dictionary)) > 0
+    if used.all():
+        return coded
+    place = np.cumsum(used) - 1
+    return pa.DictionaryArray.from_arrays(
+        place[codes].astype(np.int32), coded.dictionary.filter(pa.array(used))
+    )
 
 
 def _total(pieces: list[Piece], tallies: list[Tally]) -> Tally:
@@ -216,32 +226,52 @@ def _refuse_few_users(users: int, params: Params) -> None:
 
 def _ranked(parts: list[Path], column: str) -> pa.StringArray:
     """All ids of a column, in the order of their UTF-8 bytes."""
-    ids = pa.array([], pa.string())
-    for start in range(0, len(parts), 16):
-        more = [_open(part).column(column).chunk(0).dictionary for part in parts[start : start + 16]]
-        ids = pc.unique(pa.concat_arrays([ids, *more]))
+    dictionaries = [_open(part).column(column).chunk(0).dictionary for part in parts]
+    ids = pc.unique(pa.chunked_array(dictionaries, pa.string()))
     return ids.take(pc.sort_indices(ids))
 
 
 # --- passes 2 to 4: sort ------------------------------------------------------------------------------------
 
 
-def _encode(part: Path, out: Path) -> np.ndarray:
-    """A part → a run of ranks instead of ids, sorted by user; returns the ratings per grain of users."""
-    table = _open(part)
-    ranks = {}
+def _groups(parts: list[Path]) -> list[list[Path]]:
+    """Neighbouring parts of about RANGE_RATINGS ratings together."""
+    sizes = np.array([_open(part).num_rows for part in parts])
+    number = (np.cumsum(sizes) - sizes) // RANGE_RATINGS
+    return [parts[slice(*np.searchsorted(number, [one, one + 1]))] for one in np.unique(number)]
+
+
+def _encode(numbered: tuple[int, list[Path]], out: Path, scratch: Path) -> np.ndarray:
+    """Parts → one run of ranks instead of ids, sorted by user; returns the ratings per grain of users."""
+    number, parts = numbered
+    tables = [_open(part) for part in parts]
+    columns = {}
     sizes = {}
     for column in ("user", "item"):
         ids = pq.read_table(out / f"{column}s.parquet").column(column).combine_chunks()
-        coded = table.column(column).chunk(0)
-        rank_of_code = pc.index_in(coded.dictionary, value_set=ids).to_numpy()
-        ranks[column] = rank_of_code[coded.indices.to_numpy()].astype(np.int32)
+        coded = [table.column(column).chunk(0) for table in tables]
+        # All dictionaries in one go: Arrow hashes the whole value set anew in every call.
+        ranks = pc.index_in(pa.concat_arrays([one.dictionary for one in coded]), value_set=ids).to_numpy()
+        first = np.cumsum([0, *(len(one.dictionary) for one in coded)])
+        columns[column] = np.concatenate(
+            [ranks[start:][one.indices.to_numpy()] for start, one in zip(first, coded, strict=False)]
+        )
         sizes[column] = len(ids)
-    order = np.argsort(ranks["user"], kind="stable")
-    run = {column: ranks[column][order] for column in ranks}
-    run |= {column: _numpy(table, column)[order] for column in table.column_names if column not in ranks}
-    _write(part.with_name(part.name.replace("read-", "encoded-")), run)
+    order = _order(columns["user"], sizes["user"])
+    rest = (name for name in tables[0].column_names if name not in columns)
+    columns |= {name: np.concatenate([_numpy(table, name) for table in tables]) for name in rest}
+    run = {name: column[order] for name, column in columns.items()}
+    _write(scratch / f"encoded-{number:06}.arrow", run)
     return _grains(run["user"], sizes["user"])
+
+
+def _order(keys: np.ndarray, size: int) -> np.ndarray:
+    """Stable argsort of whole numbers below `size` in linear time.
+
+    SciPy turns columns into rows by counting: column j has its only entry in row keys[j].
+    """
+    one_each = (np.zeros(len(keys), np.int8), keys, np.arange(len(keys) + 1, dtype=np.int32))
+    return sp.csc_array(one_each, shape=(size, len(keys))).tocsr().indices
 
 
 def _merge_users(
@@ -250,21 +280,23 @@ def _merge_users(
     """A range of users from all runs: sorted, one rating per (user, item). Returns the duplicates dropped."""
     number, (start, stop) = numbered
     table = _gather(runs, "user", start, stop)
-    cell = _numpy(table, "user").astype(np.int64) * items + _numpy(table, "item")
-    order = np.argsort(cell, kind="stable")
-    again = np.concatenate([[False], cell[order[1:]] == cell[order[:-1]]])
+    user, item = _numpy(table, "user"), _numpy(table, "item")
+    order = _order(item, items)
+    order = order[_order(user[order] - start, stop - start)]
+    user, item = user[order], item[order]
+    again = np.concatenate([[False], (user[1:] == user[:-1]) & (item[1:] == item[:-1])])
     if again.any() and "time" in table.column_names:
         shared = again | np.append(again[1:], False)
         rows = order[shared]
-        order[shared] = rows[np.lexsort((_numpy(table, "time")[rows], cell[rows]))]  # stable, too
-    order = order[~np.append(again[1:], False)]
-    columns = {name: _numpy(table, name)[order] for name in table.column_names}
+        when = _numpy(table, "time")[rows]
+        order[shared] = rows[np.lexsort((when, item[shared], user[shared]))]  # stable, too
+    last = ~np.append(again[1:], False)
+    columns = {"user": user[last], "item": item[last]}
+    columns |= {name: _numpy(table, name)[order[last]] for name in table.column_names if name not in columns}
     _write(scratch / f"user-{number:06}.arrow", columns)
-    by_item = np.argsort(columns["item"], kind="stable")
-    _write(
-        scratch / f"item-run-{number:06}.arrow",
-        {name: columns[name][by_item] for name in ("item", "user", "value")},
-    )
+    by_item = _order(columns["item"], items)
+    run = {name: columns[name][by_item] for name in ("item", "user", "value")}
+    _write(scratch / f"item-run-{number:06}.arrow", run)
     return int(again.sum()), _grains(columns["item"], items)
 
 
@@ -272,7 +304,7 @@ def _merge_items(numbered: tuple[int, tuple[int, int]], runs: list[Path], scratc
     """A range of items from all runs, sorted; runs are in the users' order, so users ascend in an item."""
     number, (start, stop) = numbered
     table = _gather(runs, "item", start, stop)
-    order = np.argsort(_numpy(table, "item"), kind="stable")
+    order = _order(_numpy(table, "item") - start, stop - start)
     _write(scratch / f"item-{number:06}.arrow", {c: _numpy(table, c)[order] for c in table.column_names})
 
 

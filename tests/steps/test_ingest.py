@@ -13,6 +13,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -82,7 +85,7 @@ def test_layout_by_hand(job, run):
     given_job = job(TEXT)
     counts = run(given_job)
     ratings = Ratings(given_job.out)
-    assert ratings.user_ids() == ["a", "b", "é"]
+    assert list(map(str, ratings.user_ids())) == ["a", "b", "é"]
     assert ratings.item_ids() == ["10", "9", "z"]
     assert ratings.by_user.whole().toarray().tolist() == [[2, 3, 0], [0, 5, 1], [0, 0, 4]]
     assert ratings.by_item.whole().toarray().tolist() == [[2, 0, 0], [3, 5, 0], [0, 1, 4]]
@@ -164,7 +167,7 @@ def test_any_rows_any_blocks_any_ranges(rows, block_bytes, range_ratings, grains
     given_job = job(text, block_bytes=block_bytes)
     counts = run(given_job)
     ratings = Ratings(given_job.out)
-    users, items = ratings.user_ids(), ratings.item_ids()
+    users, items = list(map(str, ratings.user_ids())), ratings.item_ids()
     assert users == sorted({u for u, _ in expected}, key=str.encode)
     assert items == sorted({i for _, i in expected}, key=str.encode)
     matrix = ratings.by_user.whole().tocoo()
@@ -177,6 +180,43 @@ def test_any_rows_any_blocks_any_ranges(rows, block_bytes, range_ratings, grains
     assert ratings.by_user.whole().has_canonical_format
     assert ratings.by_item.whole().has_canonical_format
     assert counts["duplicates"] == len(rows) - len(expected)
+
+
+@settings(max_examples=50, deadline=None)
+@given(keys=st.lists(st.integers(0, 9), max_size=60))
+def test_order_is_a_stable_argsort(keys):
+    keys = np.array(keys, np.int32)
+    assert ingest._order(keys, 10).tolist() == np.argsort(keys, kind="stable").tolist()
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.int64(), pa.dictionary(pa.int32(), pa.string())])
+@pytest.mark.parametrize("block_bytes", [64, 200, 2**25])
+def test_parquet_parts_are_the_same_as_one_csv(kind, block_bytes, job, run, tmp_path):
+    """Ids as text, numbers or dictionaries; a rejected row leaves neither its user nor its item behind."""
+    users = ["10", "9", "10", "77", "8", "9", "10"]
+    items = ["5", "5", "44", "66", "44", "7", "5"]
+    values = [1.0, 2.0, 3.0, 99.0, 5.0, 1.0, 4.0]
+    rows = "".join(f"{u},{i},{v}\n" for u, i, v in zip(users, items, values, strict=True))
+    expected = job("user,item,rating\n" + rows, max_bad_rows=0.5)
+    counts = run(expected)
+    assert (counts["users"], counts["items"], counts["duplicates"], counts["rejected"]) == (3, 3, 1, 1)
+    place = tmp_path / "parts"
+    place.mkdir()
+    for number, part in enumerate([slice(0, 3), slice(3, 7)]):
+        ids = {name: pa.array(them[part]) for name, them in (("user", users), ("item", items))}
+        ids = {name: pc.cast(them, kind) if pa.types.is_integer(kind) else them for name, them in ids.items()}
+        if pa.types.is_dictionary(kind):
+            ids = {name: them.dictionary_encode() for name, them in ids.items()}
+        pq.write_table(
+            pa.table({**ids, "rating": values[part]}), place / f"part-{number}.parquet", row_group_size=2
+        )
+    parts = job(format="parquet", path=str(place), scale=[1, 5], max_bad_rows=0.5, block_bytes=block_bytes)
+    found = run(parts)
+    assert found["first_rejected"] == [
+        {"line": 1, "reason": "the rating is off the scale [1, 5]", "file": "part-1.parquet"}
+    ]
+    assert found | {"first_rejected": []} == counts | {"first_rejected": []}
+    assert _same(expected.out, parts.out)
 
 
 def _many(lines: int, bad: dict[int, str]) -> str:
@@ -208,7 +248,7 @@ def test_bad_rows_below_the_share_are_counted(block_bytes, job, run):
     ]
     assert sum(counts["rejected_by_reason"].values()) == 4
     assert "secret" not in json.dumps(counts)
-    assert not any("secret" in user for user in Ratings(given_job.out).user_ids())
+    assert not any("secret" in str(user) for user in Ratings(given_job.out).user_ids())
 
 
 @pytest.mark.parametrize("block_bytes", [100, 4096, 2**25])
@@ -404,7 +444,7 @@ def test_real_data(name, directory, users, items, ratings, real_data, job, run):
         nrows=100_000,
     )
     stored = Ratings(given_job.out)
-    user = pd.Index(stored.user_ids()).get_indexer(frame["user"])
+    user = pd.Index(list(map(str, stored.user_ids()))).get_indexer(frame["user"])
     item = pd.Index(stored.item_ids()).get_indexer(frame["item"])
     assert stored.by_user.whole()[user, item].tolist() == frame["rating"].tolist()
     assert stored.by_item.whole()[item, user].tolist() == frame["rating"].tolist()
