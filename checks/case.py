@@ -14,6 +14,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from checks.groups import GroupBlock, Groups
+from checks.linkage.knowledge import Knowledge, Model, known
 from checks.linkage.postings import Postings
 from checks.linkage.rules import HEAVY_ITEMS, World
 from checks.raw import RawRelease
@@ -73,22 +74,6 @@ class Case:
         """Who is in which group."""
         return Groups(self.truth, self.release.n_groups)
 
-    @cached_property
-    def contributors(self) -> sp.csr_array:
-        """Groups × items: how many members really rated the item."""
-        return self._whole([block.contributors for block in self.group_blocks()])
-
-    @cached_property
-    def rating_sums(self) -> sp.csr_array:
-        """Groups × items: the sum of the members' real ratings, stored where there are contributors."""
-        return self._whole([block.rating_sums for block in self.group_blocks()])
-
-    def _whole(self, parts: list[sp.csr_array]) -> sp.csr_array:
-        indptr = np.cumsum(np.concatenate([[0], *(np.diff(part.indptr) for part in parts)]))
-        items = np.concatenate([np.zeros(0, np.int32), *(part.indices for part in parts)])
-        data = np.concatenate([np.zeros(0, np.float32), *(part.data for part in parts)])
-        return sp.csr_array((data, items, indptr), shape=(self.release.n_groups, self.release.n_items))
-
     @property
     def members(self) -> np.ndarray:
         """Real people (in source and membership) listed per group."""
@@ -125,6 +110,17 @@ class Case:
         interval."""
         targets = self.targets("knowledge", heavy=heavy)
         return targets[:: max(1, -(-len(targets) // CONTROL_TARGETS))]
+
+    def known(self, targets: np.ndarray, model: Model) -> Knowledge:
+        """What is known about these people: the same for every attack, so drawn once."""
+        key = (model, targets.tobytes())
+        if key not in self._knowledge:
+            self._knowledge[key] = known(self.truth, targets, model)
+        return self._knowledge[key]
+
+    @cached_property
+    def _knowledge(self) -> dict[tuple[Model, bytes], Knowledge]:
+        return {}
 
     @cached_property
     def item_means(self) -> np.ndarray:
@@ -231,36 +227,8 @@ class Case:
         heavy = max(_share_above(lengths, HEAVY_ITEMS * items) for lengths in both)
         return World(truth.raters, truth.source_users, self.single, truth.half_level, low, high, items, heavy)
 
-    @cached_property
-    def cell_of_rating(self) -> np.ndarray:
-        """For every rating of a listed user (`listed_ratings`), its entry of `contributors`."""
-        users, width = self.rating_rows[self.listed_ratings], np.int64(self.release.n_items)
-        keys = self.truth.row_of_user[users] * width + self.truth.ratings.indices[self.listed_ratings]
-        return np.searchsorted(cell_keys(self.contributors), keys)
-
-    @cached_property
-    def rating_rows(self) -> np.ndarray:
-        """The user of every rating."""
-        return np.repeat(np.arange(self.truth.users), np.diff(self.truth.ratings.indptr))
-
-    @cached_property
-    def listed_ratings(self) -> np.ndarray:
-        """Positions of the ratings of users who are in a group."""
-        return np.flatnonzero(self.truth.row_of_user[self.rating_rows] >= 0)
-
-    @cached_property
-    def published(self) -> np.ndarray:
-        """The published value of every entry of `contributors`; NaN where the item is not published there."""
-        return np.concatenate([np.zeros(0, np.float32), *(block.published for block in self.group_blocks())])
-
 
 def _share_above(lengths: np.ndarray, limit: float) -> float:
     """Share of records longer than this; a handful is no share."""
     above = int((lengths > limit).sum())
     return above / len(lengths) if above > HANDFUL else 0.0
-
-
-def cell_keys(matrix: sp.csr_array) -> np.ndarray:
-    """One ascending number per stored entry: row · columns + column."""
-    rows = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
-    return rows * matrix.shape[1] + matrix.indices

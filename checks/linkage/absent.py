@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from checks.case import Case
-from checks.linkage.knowledge import Model, known
+from checks.linkage.knowledge import Model
 from checks.linkage.nearest import nearest_records
 from checks.linkage.ranking import Ranks, rank
 from checks.linkage.rules import Rule
@@ -31,7 +31,7 @@ def absent_ranks(case: Case, rule: Rule, model: Model) -> Ranks:
     if model.choice == "forum":  # those who write in forums are the heavy raters
         heavy = np.diff(shadow.truth.ratings.indptr)[targets] >= shadow.heavy_from
         targets, own = targets[heavy], own[heavy]
-    return rank(shadow.postings, rule, known(shadow.truth, targets, model), own, engine=case.engine)
+    return rank(shadow.postings, rule, shadow.known(targets, model), own, engine=case.engine)
 
 
 def nearest_profile(shadow: Case, people: np.ndarray) -> np.ndarray:

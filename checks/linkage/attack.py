@@ -19,7 +19,7 @@ import numpy as np
 
 from checks.case import Case
 from checks.linkage.absent import absent_risk
-from checks.linkage.knowledge import Knowledge, Model, known
+from checks.linkage.knowledge import Knowledge, Model
 from checks.linkage.planted import FOUND, knowing_it, planted
 from checks.linkage.ranking import Ranks, rank
 from checks.linkage.rules import Rule, World
@@ -106,7 +106,7 @@ def trial(
     """Attack the people of a case: these, or those the case chooses."""
     if targets is None:
         targets = case.targets("knowledge", heavy=model.choice == "forum")
-    knows = known(case.truth, targets, model)
+    knows = case.known(targets, model)
     ranks = rank(
         case.postings,
         rule_of(case.world),
@@ -184,7 +184,7 @@ def _strangers(raw: Case, rule_of: RuleOf, model: Model) -> tuple[int, float]:
     """The control's targets without their own record: how many are taken for a record drawn at random, and
     the share of them that chance explains."""
     targets = raw.control_targets(heavy=model.choice == "forum")
-    knows = known(raw.truth, targets, model)
+    knows = raw.known(targets, model)
     own = raw.record_of(targets)
     somebody = raw.draw("strangers").integers(0, max(1, raw.postings.records - 1), len(targets))
     somebody += somebody >= own  # anybody but the target

@@ -109,10 +109,10 @@ def known(truth: Truth, targets: np.ndarray, model: Model) -> Knowledge:
 
 def _ratings_of(truth: Truth, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Every rating of every target: whose it is (position in `targets`) and its place in the truth."""
-    counts = np.diff(truth.ratings.indptr)[targets]
+    starts = truth.ratings.indptr[targets].astype(np.int64)
+    counts = truth.ratings.indptr[targets + 1] - starts
     owner = np.repeat(np.arange(len(targets)), counts)
-    within = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return owner, truth.ratings.indptr[targets][owner] + within
+    return owner, np.arange(len(owner)) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
 
 
 def _order(truth: Truth, places: np.ndarray, choice: Choice, draw: np.random.Generator) -> np.ndarray:
@@ -125,7 +125,7 @@ def off_by_one(truth: Truth, ratings: np.ndarray, draw: np.random.Generator) -> 
     """Each rating one level lower, right, or one level higher, within the scale."""
     level = 2 * truth.half_level
     moved = ratings + level * draw.integers(-1, 2, len(ratings))
-    return np.clip(moved, truth.ratings.data.min(), truth.ratings.data.max())
+    return np.clip(moved, truth.value_counts[0][0], truth.value_counts[0][-1])
 
 
 def _some_wrong(

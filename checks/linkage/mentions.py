@@ -65,5 +65,8 @@ def mention_counts(people: int, draw: np.random.Generator) -> np.ndarray:
 def _draw(weight: np.ndarray, number: int, draw: np.random.Generator) -> np.ndarray:
     """`number` different positions, with chances as their weights (never one of weight 0)."""
     possible = np.flatnonzero(weight > 0)
-    keys = np.log(draw.random(len(possible))) / weight[possible]
-    return possible[np.argsort(-keys, kind="stable")[:number]]
+    keys = -np.log(draw.random(len(possible))) / weight[possible]
+    first = np.arange(len(keys))
+    if number < len(keys):  # a few of thousands of items: only these need be in order
+        first = np.sort(np.argpartition(keys, number)[:number])
+    return possible[first[np.argsort(keys[first], kind="stable")]]

@@ -324,12 +324,12 @@ def test_raw_data_that_resist_are_controlled_by_an_item_of_ones_own(alike, name)
 @pytest.mark.parametrize("name", LINKAGE)
 def test_an_attack_that_finds_nobody_is_void(alike, monkeypatch, name):
     """What it knows is somebody else's: neither the raw data nor planted items are found."""
-    whole = attack.known
+    whole = made.Case.known
 
-    def confused(truth, targets, model):
-        return replace(whole(truth, np.roll(targets, 1), model), targets=targets)
+    def confused(case, targets, model):
+        return replace(whole(case, np.roll(targets, 1), model), targets=targets)
 
-    monkeypatch.setattr(attack, "known", confused)
+    monkeypatch.setattr(made.Case, "known", confused)
     check = registered()[name]
     assert check.run(alike, check.threshold).passed  # by its own figure it would
     result = gate.run_check(check, alike, check.threshold)
@@ -355,14 +355,14 @@ def test_an_attack_that_finds_people_who_are_not_there_is_void(case, monkeypatch
 
 def test_an_attack_that_lost_a_target_has_failed(grouped, monkeypatch):
     """Planned and run are counted apart: a block that comes back short is no pass."""
-    whole = attack.known
+    whole = made.Case.known
 
-    def short(truth, targets, model):
-        return whole(truth, targets, model).part(0, len(targets) - 1)
+    def short(case, targets, model):
+        return whole(case, targets, model).part(0, len(targets) - 1)
 
     check = registered()["set-intersection"]
     assert "planned" not in gate.run_check(check, grouped, check.threshold).detail
-    monkeypatch.setattr(attack, "known", short)
+    monkeypatch.setattr(made.Case, "known", short)
     result = gate.run_check(check, grouped, check.threshold)
     assert not result.passed
     assert "trials were planned" in result.detail

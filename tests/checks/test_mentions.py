@@ -66,7 +66,9 @@ def test_own_mentions_carry_the_true_rating_and_others_none(truth):
     targets = np.arange(200)
     drawn = mentions(truth, targets, Model(0, "forum"))
     true = truth.ratings.toarray()[drawn.owners(), drawn.items]
-    rated = truth.pattern.toarray()[drawn.owners(), drawn.items] > 0
+    pattern = truth.ratings.copy()
+    pattern.data[:] = 1
+    rated = pattern.toarray()[drawn.owners(), drawn.items] > 0
     assert np.array_equal(~np.isnan(drawn.ratings), rated)
     assert np.array_equal(drawn.ratings[rated], true[rated])
     assert len(np.unique(drawn.owners() * 150 + drawn.items)) == len(drawn.items)  # nothing is said twice
