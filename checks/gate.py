@@ -8,7 +8,7 @@ import contextlib
 import datetime
 import logging
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from checks.case import Case
@@ -32,6 +32,7 @@ def judge(
     snapshot: datetime.date,
     thresholds: dict[str, float],
     engine: Engine | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Verdict:
     """Run the whole gate on a candidate. A source that cannot be read is a usage error, anything else a
     verdict."""
@@ -43,7 +44,7 @@ def judge(
     except Refused as problem:
         return _nothing_to_judge(problem, thresholds)
     with contextlib.closing(Case(release, truth, private, snapshot, engine)) as case:
-        return judge_case(case, thresholds)
+        return judge_case(case, thresholds, progress)
 
 
 def audit(
@@ -53,10 +54,11 @@ def audit(
     snapshot: datetime.date | None = None,
     thresholds: dict[str, float] | None = None,
     engine: Engine | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Verdict:
     """The whole gate on an existing release, as `murmur audit` runs it; changes nothing."""
     when = snapshot or snapshot_of(published)
-    return judge(published, private, source, when, thresholds or {}, engine)
+    return judge(published, private, source, when, thresholds or {}, engine, progress)
 
 
 def verify(published: Path) -> Verdict:
@@ -70,7 +72,9 @@ def verify(published: Path) -> Verdict:
     return Verdict([run_check(check, case, check.threshold) for check in offline.values()])
 
 
-def judge_case(case: Case, thresholds: dict[str, float]) -> Verdict:
+def judge_case(
+    case: Case, thresholds: dict[str, float], progress: Callable[[int, int], None] | None = None
+) -> Verdict:
     """Run every registered check on a case; every file under checks/ must have answered."""
     checks = registered()
     if unknown := sorted(set(thresholds) - set(checks)):
@@ -83,6 +87,8 @@ def judge_case(case: Case, thresholds: dict[str, float]) -> Verdict:
         results = []
         for name, check in checks.items():
             results.append(run_check(check, case, thresholds.get(name, check.threshold)))
+            if progress:
+                progress(len(results), len(checks))
             case.forget()  # what the next one does not need need not be in memory
     answered = {result.name for result in results}
     silent = [

@@ -224,6 +224,7 @@ def command_verify(options: argparse.Namespace) -> Outcome:
 def command_audit(options: argparse.Namespace) -> Outcome:
     """The whole gate on an existing release."""
     from checks.gate import audit
+    from tasks.display import progress_bars
     from tasks.engine import engine
 
     published, private = Path(options.published), Path(options.private)
@@ -231,8 +232,10 @@ def command_audit(options: argparse.Namespace) -> Outcome:
         if not place.is_dir():
             raise UsageError("there is no such directory", where=f"{option} {place}", remedy="check the path")
     source, thresholds = _source(options, published)
-    with engine() as workers:
-        return _verdict(audit(published, private, source, None, thresholds, workers), published)
+    with engine() as workers, progress_bars() as progress:
+        report = functools.partial(progress, "audit")
+        verdict = audit(published, private, source, None, thresholds, workers, report)
+    return _verdict(verdict, published)
 
 
 def command_attack(options: argparse.Namespace) -> Outcome:

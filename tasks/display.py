@@ -1,13 +1,16 @@
 """What a person sees: tables on stdout, progress on stderr. One function per kind of answer."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+
+from tasks.progress import Progress as ProgressReport
+from tasks.progress import log_progress
 
 OUT = Console(highlight=False, soft_wrap=True)
 if not OUT.is_terminal:
@@ -16,10 +19,10 @@ ERR = Console(stderr=True, highlight=False)
 
 
 @contextlib.contextmanager
-def progress_bars() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar per step with time left, on a terminal; silence elsewhere."""
+def progress_bars() -> Iterator[ProgressReport]:
+    """A bar per step with time left, on a terminal; elsewhere lines in the log."""
     if not ERR.is_terminal:
-        yield lambda step, done, total: None
+        yield log_progress
         return
     columns = (TextColumn("{task.description:>16}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
     with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=ERR, transient=True) as bars:

@@ -23,6 +23,7 @@ from tasks.config import ReleaseConfig
 from tasks.engine import Engine, engine
 from tasks.errors import UsageError
 from tasks.keys import OwnerKey
+from tasks.progress import Progress, StepProgress, log_progress
 from tasks.store import (
     Store,
     digest,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("murmur")
 
-Progress = Callable[[str, int, int], None]
 Watch = Callable[[str], contextlib.AbstractContextManager[object]]
 
 
@@ -76,6 +76,10 @@ class Run:
             self.purpose, self.config.release.name, self.snapshot, self.config.clustering.seed, *names
         )
 
+    def title(self, step: str) -> str:
+        """What a step is called where several runs are told apart."""
+        return step if self.purpose == "release" else f"{self.purpose} {step}"
+
     def shadow(self, work: Path, ingest: dict) -> "Run":
         """The same release made from other ratings, elsewhere: for measuring utility, never published."""
         return replace(self, work=work, given={"ingest": ingest}, purpose="shadow")
@@ -90,6 +94,7 @@ class Job:
     params: Any
     inputs: dict[str, Path]
     out: Path
+    progress: StepProgress  # called with (done, total)
 
     @property
     def config(self) -> ReleaseConfig:
@@ -109,10 +114,6 @@ class Job:
     def rng(self, *names: object) -> "np.random.Generator":
         """The keyed random stream of this step (and block)."""
         return self.run.rng(self.name, *names)
-
-    def progress(self, done: int, total: int) -> None:
-        """Report how far the step is."""
-        self.run.progress(self.name, done, total)
 
 
 def open_run(
@@ -203,9 +204,11 @@ def _execute(name: str, release: Run) -> dict[str, Any]:
         if reference is None:
             remove(out)
             out.mkdir(parents=True)
-            job = Job(release, name, params, {n: Path(r["path"]) for n, r in inputs.items()}, out)
+            places = {n: Path(r["path"]) for n, r in inputs.items()}
             with _measured(name, release):
-                counts = module.run(job)
+                progress = StepProgress(release.title(name), release.progress)
+                counts = module.run(Job(release, name, params, places, out, progress))
+                progress.finish()
                 restrict(out)
                 files = files_below(out)
                 write_json(out / "step.json", {"step": name, "key": key, "counts": counts, "files": files})
@@ -238,7 +241,7 @@ def _finished(out: Path, key: str) -> dict[str, Any] | None:
 @contextlib.contextmanager
 def _measured(step: str, release: Run) -> Iterator[None]:
     """Log a step and add up its CPU seconds, those of the Dask workers included."""
-    name = step if release.purpose == "release" else f"{release.purpose} {step}"
+    name = release.title(step)
     cpu, wall = release.engine.cpu_seconds(), time.monotonic()
     try:
         with release.watch(name):
@@ -247,12 +250,6 @@ def _measured(step: str, release: Run) -> Iterator[None]:
         cpu = release.engine.cpu_seconds() - cpu
         release.seconds[name] = round(release.seconds.get(name, 0.0) + cpu, 3)
         log.info("%s: %.1f s, %.1f CPU-s", name, time.monotonic() - wall, cpu)
-
-
-def log_progress(step: str, done: int, total: int) -> None:
-    """Progress for logs: quarters only."""
-    if total >= 4 and done % max(1, total // 4) == 0:
-        log.info("%s: %d of %d", step, done, total)
 
 
 @cache

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from filelock import FileLock
 
-from tasks import pipeline
+from tasks import methods, pipeline
 from tasks.errors import Refused, UsageError
 from tasks.store import Store, digest, read_json, write_json
 from tests.conftest import SNAPSHOT
@@ -39,6 +39,9 @@ def published_bytes(directory: Path) -> dict[str, bytes]:
     return {**found, "manifest.json": json.dumps(manifest, sort_keys=True).encode()}
 
 
+TOLD: list[tuple[str, int, int]] = []  # progress of all releases made here
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, secret):
     """One published release of each method: (method) → (config, store)."""
@@ -59,7 +62,7 @@ def made(tmp_path_factory, secret):
                 }
             )
             store = Store(tmp_path_factory.mktemp(method))
-            pipeline.run(config, SNAPSHOT, store)
+            pipeline.run(config, SNAPSHOT, store, progress=lambda *step: TOLD.append(step))
             known[method] = config, store
         return known[method]
 
@@ -100,6 +103,21 @@ def test_a_release_keeps_its_promises(made, method):
         held = np.bincount(np.concatenate(items.to_list()), minlength=manifest["counts"]["items"])
         assert held.min() >= 2
         assert all(np.all(np.diff(i) > 0) for i in items)
+
+
+def test_every_step_tells_how_far_it_is(made):
+    from checks.registry import registered
+
+    config, _ = made("predictive-simple")
+    last = {step: (done, total) for step, done, total in TOLD}
+    steps = methods.graph(config)
+    assert set(last) == {
+        *steps,
+        *(f"shadow {step}" for step in methods.data_steps(config) if step != "ingest"),
+    }
+    assert all(done == total for done, total in last.values())
+    assert last["validate"] == (len(registered()), len(registered()))
+    assert all(0 <= done <= total for _, done, total in TOLD)
 
 
 def test_a_boosted_release_lies_between_simple_and_padded(made):

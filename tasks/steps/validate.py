@@ -37,7 +37,9 @@ def run(job: Job) -> dict[str, Any]:
     last = next(reversed(methods.data_steps(job.config)))
     labels = np.load(job.inputs["clustering"] / "labels.npy")
     made = candidate.build(job, job.inputs[last] / "groups.parquet", labels, job.inputs["evaluate"])
-    verdict = judge(made.public, made.private, job.config.source, job.snapshot, job.config.gate, job.engine)
+    verdict = judge(
+        made.public, made.private, job.config.source, job.snapshot, job.config.gate, job.engine, job.progress
+    )
     write_json(made.public / "checks.json", [check.to_json() for check in verdict.checks])
     write_report(made.public, verdict, made.private / "utility")
     write_readme(made.public)

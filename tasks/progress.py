@@ -1,0 +1,52 @@
+"""How far steps are: in the log in quarters, on a terminal as bars (tasks/display.py)."""
+
+import logging
+import time
+from collections.abc import Callable
+
+Progress = Callable[[str, int, int], None]  # step, done, total
+
+log = logging.getLogger("murmur")
+
+
+class StepProgress:
+    """Tells how far one step is. A step that says nothing itself is still seen to begin and to end."""
+
+    def __init__(self, step: str, tell: Progress) -> None:
+        self._step, self._tell = step, tell
+        self._told = (0, 1)
+        tell(step, 0, 1)
+
+    def __call__(self, done: int, total: int) -> None:
+        """So much of so much is done."""
+        self._told = done, total
+        self._tell(self._step, done, total)
+
+    def finish(self) -> None:
+        """All of it is done."""
+        done, total = self._told
+        if done < total:
+            self(total, total)
+
+
+class LogProgress:
+    """Progress for logs: a line at each quarter, with the time left."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._begun: dict[str, float] = {}
+        self._quarters: dict[str, int] = {}
+
+    def __call__(self, step: str, done: int, total: int) -> None:
+        """Log a quarter that is newly reached; 0 begins a step anew."""
+        if done == 0 or step not in self._begun:
+            self._begun[step], self._quarters[step] = self._clock(), 0
+        quarter = 4 * done // max(total, 1)
+        if quarter <= self._quarters[step]:
+            return
+        self._quarters[step] = quarter
+        left = (self._clock() - self._begun[step]) * (total - done) / done
+        log.info("%s: %d of %d%s", step, done, total, f", about {left:.0f} s left" if done < total else "")
+
+
+log_progress = LogProgress()

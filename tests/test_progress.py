@@ -1,0 +1,98 @@
+"""How far a step is, as the log and a person at a terminal see it."""
+
+import io
+import logging
+
+import pytest
+from rich.console import Console
+
+from tasks import display, pipeline
+from tasks.progress import LogProgress, StepProgress
+from tasks.store import Store
+from tests.conftest import SNAPSHOT
+
+
+@pytest.fixture
+def lines(caplog):
+    """What the log has got so far."""
+    caplog.set_level(logging.INFO, "murmur")
+    return lambda: [record.getMessage() for record in caplog.records]
+
+
+def test_the_log_has_quarters_and_the_time_left(lines):
+    now = iter(range(0, 1000, 10))
+    tell = LogProgress(lambda: float(next(now)))
+    for done in range(101):
+        tell("padding", done, 100)
+    assert lines() == [
+        "padding: 25 of 100, about 30 s left",
+        "padding: 50 of 100, about 20 s left",
+        "padding: 75 of 100, about 10 s left",
+        "padding: 100 of 100",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reports", "logged"),
+    [
+        ([(1, 1)], ["1 of 1"]),
+        ([(1, 3), (2, 3), (3, 3)], ["1 of 3", "2 of 3", "3 of 3"]),
+        ([(7, 10), (10, 10)], ["7 of 10", "10 of 10"]),  # quarters may be passed over
+        ([(0, 5), (4, 5)], ["4 of 5"]),
+        ([(0, 1), (1, 1), (0, 1), (1, 1)], ["1 of 1", "1 of 1"]),  # the same step again
+        ([(0, 0)], []),
+    ],
+)
+def test_whatever_a_step_reports_is_logged(lines, reports, logged):
+    tell = LogProgress(lambda: 0.0)
+    for done, total in reports:
+        tell("step", done, total)
+    assert [line.removeprefix("step: ").split(",")[0] for line in lines()] == logged
+
+
+def test_a_step_begins_and_ends_whatever_it_says_itself():
+    told = []
+    StepProgress("silent", lambda *step: told.append(step)).finish()
+    talkative = StepProgress("talkative", lambda *step: told.append(step))
+    talkative(2, 3)
+    talkative.finish()
+    complete = StepProgress("complete", lambda *step: told.append(step))
+    complete(3, 3)
+    complete.finish()
+    assert told == [
+        ("silent", 0, 1),
+        ("silent", 1, 1),
+        ("talkative", 0, 1),
+        ("talkative", 2, 3),
+        ("talkative", 3, 3),
+        ("complete", 0, 1),
+        ("complete", 3, 3),
+    ]
+
+
+def test_a_step_run_as_by_airflow_is_in_the_log(lines, config, tmp_path):
+    pipeline.run_step("sampling", config(), SNAPSHOT, Store(tmp_path))
+    assert "sampling: 1 of 1" in lines()
+    assert any(line.startswith("ingest: ") and "of" in line for line in lines())
+
+
+def test_a_terminal_shows_a_bar_with_the_time_left(monkeypatch):
+    terminal = io.StringIO()
+    monkeypatch.setattr(display, "ERR", Console(file=terminal, force_terminal=True, width=100))
+    with display.progress_bars() as tell:
+        tell("padding", 0, 1)
+        tell("padding", 3, 12)
+        tell("shadow binning", 0, 1)
+    shown = terminal.getvalue()
+    assert "padding" in shown
+    assert "3/12" in shown
+    assert "shadow binning" in shown
+    assert "-:--:--" in shown  # the time left, not known yet
+
+
+def test_elsewhere_progress_goes_to_the_log(lines, monkeypatch):
+    monkeypatch.setattr(display, "ERR", Console(file=io.StringIO(), force_terminal=False))
+    with display.progress_bars() as tell:
+        tell("expand", 0, 4)
+        tell("expand", 4, 4)
+    assert lines() == ["expand: 4 of 4"]
