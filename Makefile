@@ -12,7 +12,7 @@ export GX_ANALYTICS_ENABLED := false
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui test lint format bench bench-netflix lock clean
+.PHONY: help setup demo ui test lint format bench bench-netflix bench-page lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,10 +45,13 @@ bench: setup  ## kernels, attacks and growth side by side with their peers (minu
 	$(BIN)/python -m benchmarks.kernels --json $(RESULTS)/kernels.json || failed=1; \
 	$(BIN)/python -m benchmarks.attacks --json $(RESULTS)/attacks.json || failed=1; \
 	$(BIN)/python -m benchmarks.growth --workers 1,2 --json $(RESULTS)/growth.json || failed=1; \
-	$(BIN)/python -m benchmarks.page; exit $$failed
+	$(MAKE) --no-print-directory bench-page; exit $$failed
 
 bench-netflix: setup  ## every stage at Netflix's size, with peers; NETFLIX="--data DIR --store DIR" for its options
-	@failed=0; $(BIN)/python -m benchmarks.netflix $(NETFLIX) || failed=1; $(BIN)/python -m benchmarks.page; exit $$failed
+	@failed=0; $(BIN)/python -m benchmarks.netflix $(NETFLIX) || failed=1; $(MAKE) --no-print-directory bench-page; exit $$failed
+
+bench-page: setup  ## docs/benchmarks.md and its plots, from benchmarks/results
+	@$(BIN)/python -m benchmarks.page
 
 # setuptools builds the project itself; locking it too means that nothing unhashed is ever installed.
 lock: $(UV)  ## pin every dependency with hashes, for development and for the image

@@ -101,20 +101,20 @@ def show(runs: list[dict[str, Any]], growth: dict[str, Any]) -> str:
     def power(value: float | None) -> str:
         return "–" if value is None else f"{value:.2f}"
 
-    rows = [["CPU-s", *(f"{run['users']:,}" for run in runs), "exponent"]]
-    for name in [stage["name"] for stage in runs[-1]["stages"]]:
-        values = [{s["name"]: s["cpu_seconds"] for s in run["stages"]}.get(name) for run in runs]
+    rows = [["CPU-s", *(f"{run['users']:,}" for run in runs), "exponent", "wall s", "peak MiB"]]
+    for stage in runs[-1]["stages"]:
+        values = [{s["name"]: s["cpu_seconds"] for s in run["stages"]}.get(stage["name"]) for run in runs]
         cells = ["–" if value is None else f"{value:.2f}" for value in values]
-        rows.append([name, *cells, power(growth["stages"].get(name))])
-    whole = [f"{total(run['stages']):.2f}" for run in runs]
-    rows.append(["whole", *whole, f"{power(growth['whole'])} (last {power(growth['last'])})"])
-    rows.append(
-        ["wall s", *(f"{sum(s['wall_seconds'] for s in own(run['stages'])):.1f}" for run in runs), ""]
-    )
+        rest = [f"{stage['wall_seconds']:.1f}", f"{stage['peak_bytes'] / 2**20:,.0f}"]
+        rows.append([stage["name"], *cells, power(growth["stages"].get(stage["name"])), *rest])
+    rows.append(["whole", *(f"{total(run['stages']):.2f}" for run in runs), power(growth["whole"]), "", ""])
+    walls = [sum(stage["wall_seconds"] for stage in own(run["stages"])) for run in runs]
+    rows.append(["wall s", *(f"{wall:.1f}" for wall in walls), "", "", ""])
     peaks = [f"{run['peak_bytes'] / 2**20:,.0f}" for run in runs]
-    rows.append(["peak MiB", *peaks, power(growth["peak_bytes"])])
-    rows.append(["verdict", *(run["status"] for run in runs), ""])
-    return results.table(rows)
+    rows.append(["peak MiB", *peaks, power(growth["peak_bytes"]), "", ""])
+    rows.append(["verdict", *(run["status"] for run in runs), "", "", ""])
+    note = f"wall and peak of a stage: at {runs[-1]['users']:,} users; last doubling: {power(growth['last'])}"
+    return f"{results.table(rows)}\n{note}"
 
 
 def arguments(given: list[str] | None) -> argparse.Namespace:

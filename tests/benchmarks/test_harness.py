@@ -122,12 +122,16 @@ def test_growth_runs_through_and_leaves_its_figures(tmp_path, monkeypatch, capsy
         "commit",
         "date",
     }
-    assert "1.00 (last 1.00)" in capsys.readouterr().out
+    assert "last doubling: 1.00" in capsys.readouterr().out
     text = page.page(tmp_path)
-    assert "| validate | 0.5 | 1.0 | 2.0 | 4.0 | 1.00 |" in text
+    assert "| validate | 0.5 | 1.0 | 2.0 | 4.0 | 1.00 | 4.0 | 1,024 |" in text
     assert "Not measured yet: `make bench-netflix`" in text
     plots.growth(figures, tmp_path)
     assert (tmp_path / "growth.svg").read_text().count("slope 1.5") == 1
+
+
+def test_the_page_is_made_from_the_figures_beside_it():
+    assert (page.DOCS / "benchmarks.md").read_text(encoding="utf-8") == page.page(), "run: make bench-page"
 
 
 # --- Netflix's size
