@@ -26,7 +26,7 @@ from scipy.stats import rankdata
 
 from checks.attacks.scoreboard_rh import rule as scoreboard
 from checks.case import Case
-from checks.linkage.knowledge import Model, known
+from checks.linkage.knowledge import Model
 from checks.linkage.presence import SIGNS, presence
 from checks.registry import check
 from checks.result import Finding, Outcome
@@ -153,7 +153,7 @@ def guess(shadow: Case, model: Model) -> Guess:
 
 
 def _signs(shadow: Case, people: np.ndarray, model: Model) -> np.ndarray:
-    knows = known(shadow.truth, people, model)
+    knows = shadow.known(people, model)
     return presence(shadow.postings, scoreboard(shadow.world), shadow.item_means, knows, shadow.engine)
 
 

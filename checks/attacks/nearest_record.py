@@ -15,8 +15,8 @@ import scipy.sparse as sp
 
 from checks.case import HALF_WIDTH, Case
 from checks.linkage.attack import BROKEN, Trial, promise
-from checks.linkage.knowledge import Knowledge, Model, known
-from checks.linkage.nearest import Nearest, nearest_records, without_twin
+from checks.linkage.knowledge import Knowledge, Model
+from checks.linkage.nearest import Nearest, nearest_records
 from checks.registry import check
 from checks.result import Finding, Outcome
 from checks.sample import rows_of
@@ -88,7 +88,7 @@ def _said_of(case: Case, targets: np.ndarray) -> str:
 
 def to_published(case: Case, targets: np.ndarray, reading: Reading = PAPER) -> Trial:
     """From each target's original record to the nearest published one."""
-    knows = known(case.truth, targets, EVERYTHING)
+    knows = case.known(targets, EVERYTHING)
     return Trial(EVERYTHING, knows, _nearest(case, knows, reading).ranks, case.ceiling)
 
 
@@ -135,10 +135,11 @@ def _profiles(case: Case, records: np.ndarray) -> sp.csr_array:
 def _control(raw: Case) -> tuple[bool, str]:
     """In the raw data everybody without a twin must find themselves, and, once their record is gone, nobody a
     record drawn at random."""
-    knows = known(raw.truth, raw.control_targets(), EVERYTHING)
+    knows = raw.known(raw.control_targets(), EVERYTHING)
     own, others = raw.record_of(knows.targets), raw.postings.records - 1
     gone = _nearest(raw, knows, PAPER, leave_out=own)
-    found = _nearest(raw, knows, PAPER).ranks.identification[without_twin(raw, knows.targets)]
+    alone = gone.distance > 0  # nobody else has the same record
+    found = _nearest(raw, knows, PAPER).ranks.identification[alone]
     somebody = raw.draw("strangers").integers(0, max(1, others), len(knows))
     somebody += somebody >= own
     strangers = int((gone.ranks.best_at == somebody).sum())

@@ -16,7 +16,7 @@ import numpy as np
 from checks.attacks.scoreboard_rh import rule
 from checks.case import Case
 from checks.linkage.attack import BROKEN
-from checks.linkage.knowledge import Knowledge, Model, known
+from checks.linkage.knowledge import Knowledge, Model
 from checks.linkage.nearest import without_twin
 from checks.linkage.ranking import rank
 from checks.registry import check
@@ -99,7 +99,7 @@ def found_record(
     case: Case, targets: np.ndarray, model: Model, *, heavy: bool = False, without_own: bool = False
 ) -> Reading:
     """Read the record that Scoreboard-RH finds with this knowledge (`without_own`: among all others)."""
-    knows = known(case.truth, targets, model)
+    knows = case.known(targets, model)
     own = case.record_of(targets)
     gone = own if without_own else None
     ranks = rank(case.postings, rule(case.world), knows, own, leave_out=gone, engine=case.engine)
@@ -109,7 +109,7 @@ def found_record(
 def own_record(case: Case, targets: np.ndarray, *, heavy: bool = False) -> Reading:
     """The worst case: the attacker knows which record is the target's, and none of the ratings."""
     name = _name("the right record", heavy)
-    return _read(case, name, case.record_of(targets), known(case.truth, targets, EVERYTHING))
+    return _read(case, name, case.record_of(targets), case.known(targets, EVERYTHING))
 
 
 def _name(knowledge: str, heavy: bool) -> str:
@@ -118,7 +118,7 @@ def _name(knowledge: str, heavy: bool) -> str:
 
 def _others(case: Case, knows: Knowledge) -> Knowledge:
     """What there is to be read: the targets' ratings that are not among the known ones."""
-    everything = known(case.truth, knows.targets, EVERYTHING)
+    everything = case.known(knows.targets, EVERYTHING)
     open_ = ~np.isin(_keys(case, everything), _keys(case, knows))
     owner = everything.owners()[open_]
     indptr = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(knows)))])
