@@ -69,7 +69,7 @@ def can_spare(case: "Case") -> bool:
 
 
 def _read(case: "Case", directory: Path) -> "Case":
-    release = Release(directory)
+    release = Release(directory, case.private)
     if any(release.manifest["files"].get(name) != digest(directory / name) for name in DATA_FILES):
         raise Refused("its files are not those its manifest names")
     if any(release.manifest[key] != case.release.manifest[key] for key in _SAME):

@@ -5,12 +5,15 @@ import shutil
 import made_releases as made
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+import checks.shadow
 from checks import gate
 from checks.linkage.absent import absent_ranks, absent_risk, nearest_profile
 from checks.linkage.knowledge import Model
+from checks.linkage.planted import planted
 from checks.linkage.rules import Rule
 from checks.registry import registered
 from checks.shadow import absent_people, can_spare
@@ -122,6 +125,25 @@ def test_the_raw_datas_shadow_lacks_the_records_of_the_absent(case):
     published = np.vstack([np.nan_to_num(block.table()) for block in records])
     assert np.array_equal(published[shadow.record_of(members)], shadow.truth.ratings.toarray()[members])
     assert shadow.single
+
+
+def test_of_very_many_people_some_are_the_crowd_of_a_control(case, monkeypatch):
+    monkeypatch.setattr(checks.shadow, "MOST_PEOPLE", 100)
+    raw = case().raw
+    shadow = raw.shadow
+    gone = absent_people(shadow)
+    assert (len(gone), shadow.truth.users, shadow.postings.records) == (15, 100, 85)
+    assert shadow.truth.source_users == raw.truth.source_users == 300
+    assert np.array_equal(shadow.truth.raters, raw.truth.raters)
+    names = shadow.truth.membership.users
+    rows = pc.index_in(names, value_set=raw.truth.membership.users).to_numpy()
+    assert (shadow.truth.ratings != raw.truth.ratings[rows]).nnz == 0
+    targets = raw.control_targets()[:40]
+    more, there = planted(raw, targets)
+    assert more.truth.ratings.shape == (100, raw.release.n_items + 40)
+    own = more.truth.ratings[there]
+    assert (own[:, :-40] != raw.truth.ratings[targets]).nnz == 0
+    assert np.array_equal(own[:, -40:].toarray(), 5 * np.eye(40))
 
 
 def test_who_can_spare_people(tmp_path):
