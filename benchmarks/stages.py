@@ -74,7 +74,10 @@ def measure(
     # What the libraries print must not mix with the benchmark's own answer.
     command = [sys.executable, "-m", "benchmarks.stages", str(plan), str(answer)]
     subprocess.run(command, cwd=ROOT, stdout=sys.stderr, check=True)
-    return json.loads(answer.read_text(encoding="utf-8"))
+    measured = json.loads(answer.read_text(encoding="utf-8"))
+    for file in (plan, answer):
+        file.unlink()
+    return measured
 
 
 def run_plan(plan: dict[str, Any]) -> dict[str, Any]:

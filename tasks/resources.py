@@ -3,11 +3,14 @@
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
 import psutil
+
+LEAST_PAUSE = 50  # times what a sample took
 
 
 class PeakMemory:
@@ -45,8 +48,10 @@ class PeakMemory:
 
     def _watch(self) -> None:
         while True:
+            start = time.thread_time()
             self._sample()
-            if self._stop.wait(self._interval):
+            # A sample walks over all mapped pages: with many of them, look less often rather than use up a core.
+            if self._stop.wait(max(self._interval, LEAST_PAUSE * (time.thread_time() - start))):
                 return
 
     def _sample(self) -> None:
