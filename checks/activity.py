@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from checks.case import Case
+from checks.sample import rows_of
 
 STEPS = 400
 AT_ONCE = 256
@@ -72,10 +73,11 @@ def _patterns(case: Case, targets: np.ndarray) -> Iterator[tuple[np.ndarray, np.
         inside = np.flatnonzero((rows >= block.start) & (rows < block.start + block.rows))
         if not len(inside):
             continue
-        there = block.pattern().toarray() > 0
+        chosen = np.unique(rows[inside])
+        there = rows_of(block, chosen).pattern().toarray() > 0
         for start in range(0, len(inside), AT_ONCE):
             part = inside[start : start + AT_ONCE]
-            yield part, there[rows[part] - block.start]
+            yield part, there[np.searchsorted(chosen, rows[part])]
 
 
 def published_ratings(case: Case, targets: np.ndarray) -> np.ndarray:
