@@ -69,7 +69,9 @@ class Profiles:
         if self.items is None:
             return self.codes[self.indptr[row] + item].astype(np.float64)
         place = find_cells(self.indptr, self.items, row, item)
-        return np.where(place >= 0, self.codes[place], np.nan)
+        found = np.full(len(place), np.nan)
+        found[place >= 0] = self.codes[place[place >= 0]]
+        return found
 
 
 def write_dense(path: Path, first_group: int, sizes: np.ndarray, codes: np.ndarray) -> None:

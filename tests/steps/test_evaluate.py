@@ -6,17 +6,18 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
 from checks.release import Release
-from tasks import pipeline
+from tasks import pipeline, profiles
 from tasks.config import parse
 from tasks.engine import Engine
 from tasks.keys import OwnerKey
 from tasks.ratings import write_ids, write_matrix
 from tasks.steps import evaluate
-from tasks.store import Store, files_below, read_json
+from tasks.store import Store, files_below, read_json, write_json
 from tests.conftest import SNAPSHOT
 
 KEY = OwnerKey(b"k" * 32)
@@ -132,3 +133,65 @@ def test_whoever_is_absent_a_tenth_is_held_out(users, seed):
     assert 0 < len(absent) <= users // 20
     assert rated[absent].sum() <= 0.075 * rated.sum()
     assert rated[absent].sum() + share * rated[present].sum() == pytest.approx(0.1 * rated.sum())
+
+
+@pytest.mark.parametrize("method", ["predictive-padded", "predictive-simple"])
+def test_ranks_and_neighbours_are_those_of_the_definition_whatever_the_blocks(tmp_path, taste_matrix, method):
+    rng = np.random.default_rng(4)
+    matrix, groups = taste_matrix(users=40, items=30), 8
+    labels = (np.arange(40) % groups).astype(np.int32)
+    for name in ("ingest", "padding", "clustering", "made"):
+        (tmp_path / name).mkdir()
+    write_ids(tmp_path / "ingest", "user", [str(n) for n in range(40)])
+    write_ids(tmp_path / "ingest", "item", [str(n) for n in range(30)])
+    write_matrix(tmp_path / "ingest", matrix)
+    np.save(tmp_path / "clustering" / "labels.npy", labels)
+    factors = {
+        side: rng.standard_normal((n, 2)).astype(np.float32) for side, n in (("users", 40), ("items", 30))
+    }
+    for side, values in factors.items():
+        np.save(tmp_path / "padding" / f"{side}.npy", values)
+    write_json(tmp_path / "padding" / "model.json", {"mean": 3.3})
+    config = parse({"release": {"name": "t"}, "source": {"format": "csv", "path": "-", "scale": [1, 5]}})
+    codes, held = rng.integers(0, 41, (groups, 30)).astype(np.uint8), rng.random((groups, 30)) < 0.6
+    part = tmp_path / "made" / "part.arrow"
+    if method == "predictive-padded":
+        held[:] = True
+        profiles.write_dense(part, 0, np.full(groups, 5), codes)
+    else:
+        row, column = np.nonzero(held)
+        ends = np.concatenate([[0], np.cumsum(held.sum(axis=1))])
+        listed = sp.csr_array((codes[row, column], column, ends), shape=codes.shape)
+        profiles.write_sparse(part, 0, np.full(groups, 5), listed)
+    profiles.join([part], tmp_path / "groups.parquet")
+    profiles.unpack(tmp_path / "groups.parquet", tmp_path / "unpacked", codes.dtype)
+
+    rows = 3.3 + factors["users"].astype(float) @ factors["items"].astype(float).T
+    dense = matrix.toarray()
+    rows[dense > 0] = dense[dense > 0]
+    apart = np.minimum(np.abs(rows[:, None, :] - (1 + codes * 0.1)[None, :, :]) / 4, 1)
+    apart = np.where(held, 2 * apart - apart**2, 0).sum(axis=2) / held.sum(axis=1)
+    expected_rank = 1 + (apart < apart[np.arange(40), labels][:, None]).sum(axis=1)
+    for cells in (1, 100, 10**6):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(evaluate, "CELLS_PER_BLOCK", cells)
+            places = {name: tmp_path / name for name in ("ingest", "padding", "clustering", "unpacked")}
+            nearest, rank = evaluate._rank_block(np.arange(40), **places, config=config)
+        assert nearest.tolist() == apart.argmin(axis=1).tolist()
+        assert rank.tolist() == expected_rank.tolist()
+
+
+def test_the_split_does_not_depend_on_the_blocks(evaluated, taste_matrix, monkeypatch):
+    matrix = taste_matrix(users=500, items=20)
+    one, _ = evaluated(matrix)
+    monkeypatch.setattr(evaluate, "RATINGS_PER_BLOCK", 7)
+    monkeypatch.setattr(evaluate, "CELLS_PER_BLOCK", 50)
+    other, _ = evaluated(matrix, "another")
+    assert files_below(one) == files_below(other)
+
+
+def test_fewer_people_are_ranked_where_each_is_compared_with_much(evaluated, taste_matrix, monkeypatch):
+    monkeypatch.setattr(evaluate, "CELLS_RANKED", 1)
+    monkeypatch.setattr(evaluate, "FEWEST_RANKED", 30)
+    out, reference = evaluated(taste_matrix(users=500, items=20))
+    assert reference["counts"]["ranked"] == read_json(out / "summary.json")["ranked_users"] == 30
