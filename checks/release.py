@@ -130,7 +130,7 @@ class Release:
     @cached_property
     def lengths(self) -> np.ndarray:
         """Published items of every group."""
-        with pq.ParquetFile(self.directory / "groups.parquet") as file:
+        with pq.ParquetFile(self.directory / "groups.parquet", pre_buffer=False) as file:
             batches = file.iter_batches(batch_size=HEADS, columns=["items"])
             parts = [self._list_lengths(batch.column("items")) for batch in batches]
         return np.concatenate([np.zeros(0, np.int64), *parts])
@@ -218,7 +218,7 @@ class Release:
     def _read(self) -> Iterator[Profiles]:
         rows = max(1, BLOCK_CELLS // max(1, self.n_items))
         start = 0
-        with pq.ParquetFile(self.directory / "groups.parquet") as file:
+        with pq.ParquetFile(self.directory / "groups.parquet", pre_buffer=False) as file:
             for batch in file.iter_batches(batch_size=rows, columns=["items", "ratings"]):
                 yield self._decode(batch, start)
                 start += batch.num_rows

@@ -11,6 +11,13 @@ FIELDS = (
     "best_at", "best_people", "top", "eccentricity", "own_probability", "entropy_bits",
 )  # fmt: skip
 STRETCH = 128  # records looked at together when the best are sought
+FARTHEST, PER_LOG_2 = np.float32(-80), np.float32(1 / math.log(2))
+# 2^f on [0, 1], right to float32's last digit but one.
+C0, C1, C2, C3, C4, C5, C6 = (
+    np.polynomial.Chebyshev.interpolate(np.exp2, 6, domain=[0, 1])
+    .convert(kind=np.polynomial.Polynomial)
+    .coef.astype(np.float32)
+)
 SLACK = 1e-4  # published ratings are float32: a tolerance of exactly one level must hold
 
 
@@ -158,6 +165,31 @@ def _two_best(score, people):
     return best, second, best_at, best_people
 
 
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def _likelihoods(score, best, per_unit):
+    """Σ e^z and Σ z·e^z over the records, z their distance to the best score in units; without a branch or a call, so
+    that the compiler takes several at once: e^z = 2^n · 2^f, n into the exponent's bits, 2^f by a polynomial. Records
+    that are no candidates (z = −∞) count e^−80."""
+    exponent = np.empty(STRETCH, np.int32)
+    two_to_n = exponent.view(np.float32)
+    two_to_f, z = np.empty(STRETCH, np.float32), np.empty(STRETCH, np.float32)
+    weight, moment = 0.0, 0.0
+    for start in range(0, len(score), STRETCH):
+        size = min(STRETCH, len(score) - start)
+        for c in range(size):
+            z[c] = max((score[start + c] - best) * per_unit, FARTHEST)
+            power = z[c] * PER_LOG_2
+            n = np.int32(power) - np.int32(1)
+            f = power - np.float32(n)
+            exponent[c] = (n + np.int32(127)) << np.int32(23)
+            two_to_f[c] = C0 + f * (C1 + f * (C2 + f * (C3 + f * (C4 + f * (C5 + f * C6)))))
+        for c in range(size):
+            likely = two_to_f[c] * two_to_n[c]
+            weight += likely
+            moment += likely * z[c]
+    return weight, moment
+
+
 @njit(cache=True, nogil=True)
 def rank_target(score, inverse_norms, lengths, people, own, leave_out, needed, most_items, entropic, out):
     """Where the own record stands among all; a tie is counted, never broken (kernel of `ranking.rank`)."""
@@ -181,13 +213,7 @@ def rank_target(score, inverse_norms, lengths, people, own, leave_out, needed, m
     out[11], out[12] = 0.0, 0.0
     if entropic and candidates > 0:
         scale = spread if spread > 1e-9 else 1.0
-        weight, moment = 0.0, 0.0
-        for c in range(len(score)):
-            if score[c] != minus:
-                z = (np.float64(score[c]) - best) / scale
-                likely = math.exp(z)
-                weight += likely
-                moment += likely * z
+        weight, moment = _likelihoods(score, best, np.float32(1 / scale))
         out[12] = (math.log(weight) - moment / weight) / math.log(2.0)
         if listed:
             out[11] = math.exp((np.float64(own_score) - best) / scale) / weight

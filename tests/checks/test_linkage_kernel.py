@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checks.linkage.kernel import FIELDS, KINDS, SLACK, rank_block
+from checks.linkage.kernel import FIELDS, KINDS, SLACK, _likelihoods, rank_block
 from checks.linkage.postings import Postings
 
 RECORDS = 7
@@ -165,3 +165,17 @@ def test_norms_are_computed_once_per_set_of_weights(postings, monkeypatch):
     again = Postings(opened.directory).inverse_norms(np.array([9.0, 16.0]))
     assert again.tobytes() == first.tobytes()
     assert len(list(opened.directory.glob("*.npy"))) == 2
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    scores=st.lists(st.floats(-50, 50, width=32) | st.just(-math.inf), min_size=1, max_size=300),
+    scale=st.sampled_from([0.01, 1.0, 7.0]),
+)
+def test_likelihoods_are_those_of_the_exponential_function(scores, scale):
+    score = np.array(scores, np.float32)
+    score[0] = 50
+    weight, moment = _likelihoods(score, np.float32(50), np.float32(1 / scale))
+    z = (score[np.isfinite(score)].astype(float) - 50) / scale
+    assert weight == pytest.approx(np.exp(z).sum(), rel=1e-5)
+    assert moment == pytest.approx((z * np.exp(z)).sum(), rel=1e-4, abs=1e-5)
