@@ -245,8 +245,7 @@ def _encode(numbered: tuple[int, list[Path]], out: Path, scratch: Path) -> np.nd
     """Parts → one run of ranks instead of ids, sorted by user; returns the ratings per grain of users."""
     number, parts = numbered
     tables = [_open(part) for part in parts]
-    columns = {}
-    sizes = {}
+    columns, sizes = {}, {}
     for column in ("user", "item"):
         ids = pq.read_table(out / f"{column}s.parquet").column(column).combine_chunks()
         coded = [table.column(column).chunk(0) for table in tables]
@@ -258,18 +257,16 @@ def _encode(numbered: tuple[int, list[Path]], out: Path, scratch: Path) -> np.nd
         )
         sizes[column] = len(ids)
     order = _order(columns["user"], sizes["user"])
-    rest = (name for name in tables[0].column_names if name not in columns)
-    columns |= {name: np.concatenate([_numpy(table, name) for table in tables]) for name in rest}
+    for name in tables[0].column_names[2:]:
+        columns[name] = np.concatenate([_numpy(table, name) for table in tables])
     run = {name: column[order] for name, column in columns.items()}
     _write(scratch / f"encoded-{number:06}.arrow", run)
     return _grains(run["user"], sizes["user"])
 
 
 def _order(keys: np.ndarray, size: int) -> np.ndarray:
-    """Stable argsort of whole numbers below `size` in linear time.
-
-    SciPy turns columns into rows by counting: column j has its only entry in row keys[j].
-    """
+    """Stable argsort of whole numbers below `size` in linear time."""
+    # SciPy turns columns into rows by counting: column j has its only entry in row keys[j].
     one_each = (np.zeros(len(keys), np.int8), keys, np.arange(len(keys) + 1, dtype=np.int32))
     return sp.csc_array(one_each, shape=(size, len(keys))).tocsr().indices
 
@@ -297,7 +294,7 @@ def _merge_users(
     by_item = _order(columns["item"], items)
     run = {name: columns[name][by_item] for name in ("item", "user", "value")}
     _write(scratch / f"item-run-{number:06}.arrow", run)
-    return int(again.sum()), _grains(columns["item"], items)
+    return int(again.sum()), _grains(run["item"], items)
 
 
 def _merge_items(numbered: tuple[int, tuple[int, int]], runs: list[Path], scratch: Path) -> None:
@@ -311,15 +308,17 @@ def _merge_items(numbered: tuple[int, tuple[int, int]], runs: list[Path], scratc
 def _gather(runs: list[Path], column: str, start: int, stop: int) -> pa.Table:
     """The rows of all runs whose `column` lies in start..stop; only their pages are read."""
     slices = []
-    for run in runs:
-        table = _open(run)
-        first, last = np.searchsorted(_numpy(table, column), [start, stop])
+    ends = np.array([start, stop], np.int32)  # of the ranks' own type, else NumPy converts the whole column
+    for table in map(_open, runs):
+        first, last = np.searchsorted(_numpy(table, column), ends)
         slices.append(table.slice(first, last - first))
     return pa.concat_tables(slices)
 
 
 def _grains(ranks: np.ndarray, size: int) -> np.ndarray:
-    return np.bincount(ranks // _grain(size), minlength=GRAINS)
+    """How many of the ascending ranks lie in each grain."""
+    edges = np.minimum(np.arange(GRAINS + 1) * _grain(size), size).astype(np.int32)
+    return np.diff(np.searchsorted(ranks, edges))
 
 
 def _grain(size: int) -> int:
