@@ -20,6 +20,7 @@ from checks.release import Release
 
 MOST_LEVELS = 65_536
 ALIGNED = 64  # bytes
+ROWS_IN_CACHE = 256
 COARSE_LEVELS = 4_096  # continuous ratings beyond MOST_LEVELS different ones are compared on this many
 
 
@@ -182,25 +183,44 @@ def _levels(release: Release) -> tuple[np.ndarray, Any]:
 @njit(cache=True, nogil=True)
 def _turn(table, numbers, turned):  # type: ignore[no-untyped-def]
     """The columns of a table as rows; of each record the row that comes first (the others have no number)."""
-    for item in range(table.shape[1]):
-        own = turned[item]
-        for row in range(len(numbers)):
-            if numbers[row] >= 0:
-                own[numbers[row]] = table[row, item]
+    for start in range(0, len(numbers), ROWS_IN_CACHE):
+        stop = min(start + ROWS_IN_CACHE, len(numbers))
+        for item in range(table.shape[1]):
+            for row in range(start, stop):
+                if numbers[row] >= 0:
+                    turned[item, numbers[row]] = table[row, item]
 
 
 @njit(cache=True, nogil=True)
 def _fill(where, indptr, columns, own, own_days, numbers, rows, codes, days):  # type: ignore[no-untyped-def]
+    """Add the cells of a block to the lists of their items: counted into order first, for a list lies far from the next
+    and a cell at a time would touch another page each."""
+    record = np.empty(len(columns), np.int32)
+    ends = np.zeros(len(where) + 1, np.int64)
     for row in range(len(numbers)):
-        if numbers[row] < 0:
-            continue
         for cell in range(indptr[row], indptr[row + 1]):
-            place = where[columns[cell]]
-            rows[place] = numbers[row]
+            record[cell] = numbers[row]
+            if numbers[row] >= 0:
+                ends[columns[cell] + 1] += 1
+    for item in range(len(where)):
+        ends[item + 1] += ends[item]
+    order = np.empty(ends[-1], np.int32)
+    for cell in range(len(columns)):
+        if record[cell] >= 0:
+            order[ends[columns[cell]]] = cell
+            ends[columns[cell]] += 1
+    start = 0
+    for item in range(len(where)):
+        place = where[item]
+        for p in range(start, ends[item]):
+            cell = order[p]
+            rows[place] = record[cell]
             codes[place] = own[cell]
             if len(own_days):
                 days[place] = own_days[cell]
-            where[columns[cell]] = place + 1
+            place += 1
+        where[item] = place
+        start = ends[item]
 
 
 @njit(cache=True, nogil=True)
