@@ -10,7 +10,7 @@ import pandas as pd
 from tasks.kernels.metrics import METRICS, distances, nearest
 from tasks.pipeline import Run, execute
 from tasks.ratings import Ratings
-from tasks.similarity import padded_rows
+from tasks.similarity import Similarity, padded_rows
 from tasks.studies.cells import cell
 
 PAIRWISE_USERS = 2_000  # two million pairs; the paper took 5,000 users
@@ -51,7 +51,8 @@ def measure(run: Run, ranks: pd.DataFrame) -> Figures:
 
 def _bin_sizes(run: Run, made: dict[str, Path], max_diff: float) -> dict[str, np.ndarray]:
     """Bin everybody by virtual centres, and by the real users nearest to them (paper section 4.2, Fig 3)."""
-    virtual = np.load(made["centers"] / "centers.npy")
+    held = np.load(made["centers"] / "centers.npy")
+    virtual = Similarity.of(run.config).as_points(made["padding"], held).rows(slice(None))
     users = Ratings(made["ingest"]).n_users
     metric = run.config.clustering.metric
     blocks = [np.arange(start, min(start + 1024, users)) for start in range(0, users, 1024)]
