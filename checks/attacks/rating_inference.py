@@ -160,8 +160,9 @@ def _values(case: Case, records: np.ndarray, items: np.ndarray) -> np.ndarray:
     groups = np.unique(case.release.profile_of_group, return_index=True)[1]
     rows = np.where(records >= 0, groups[np.maximum(records, 0)], -1)
     order = np.argsort(rows, kind="stable")
+    ascending = rows[order]
     for block in case.release.blocks():
-        part = order[slice(*np.searchsorted(rows[order], [block.start, block.start + block.rows]))]
+        part = order[slice(*np.searchsorted(ascending, [block.start, block.start + block.rows]))]
         if len(part):
             values[part] = block.at(rows[part] - block.start, items[part])
     return values
