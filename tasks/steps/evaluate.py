@@ -42,7 +42,7 @@ FEWEST_USERS = 500  # with fewer, half of what is held out is too little to tell
 CELLS_RANKED = 100_000_000_000
 FEWEST_RANKED, MOST_RANKED = 1_000, 5_000
 USERS_PER_BLOCK = 256
-CELLS_PER_BLOCK = 8_000_000  # of dense profiles and rows that lie in memory at once
+CELLS_PER_BLOCK = 4_000_000  # of dense profiles and rows that lie in memory at once
 RATINGS_PER_BLOCK = 1_000_000
 HISTOGRAM_USERS = 1_000
 EVERYBODY = (
@@ -226,11 +226,12 @@ def _rank_block(
     low, high = config.source.scale
     measure: dict[str, Any] = {"metric": config.clustering.metric, "max_diff": high - low}
     step = np.float32(config.privacy.rating_step)
-    released = profiles.open_unpacked(unpacked, code_type(config.source.scale, config.privacy.rating_step))
-    apart = np.empty((len(users), len(released.sizes)), np.float32)
+    kind = code_type(config.source.scale, config.privacy.rating_step)
+    apart = np.empty((len(users), len(profiles.open_unpacked(unpacked, kind).sizes)), np.float32)
     width = max(1, CELLS_PER_BLOCK // rows.shape[1])
     for start in range(0, apart.shape[1], width):
-        some = released.rows(start, min(start + width, apart.shape[1]))
+        # Opened anew: what was read of a mapping counts as this process' memory until the mapping is gone.
+        some = profiles.open_unpacked(unpacked, kind).rows(start, min(start + width, apart.shape[1]))
         values = some.codes * step + np.float32(low)
         if some.items is None:
             found = distances(rows, values.reshape(-1, rows.shape[1]), **measure)
