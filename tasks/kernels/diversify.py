@@ -14,7 +14,7 @@ from numba import njit
 from scipy.special import comb
 
 ENUMERABLE = 5_000_000  # sets of three and more items are listed one by one; beyond this we do not try
-COUNTABLE = 3_000_000_000  # pairs are counted by sparse products; so many take a minute or two
+COUNTABLE = 3_000_000_000  # pairs are counted by sparse products; an estimate, not measured
 MENDABLE = 400_000_000  # mending holds tables of groups × items, five bytes a cell
 
 Spread = Callable[[np.ndarray], np.ndarray]  # items → (groups, items) variance of the members' predictions
