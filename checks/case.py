@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import scipy.sparse as sp
 
 from checks.groups import GroupBlock, Groups
 from checks.linkage.knowledge import Knowledge, Model, known
@@ -55,14 +54,6 @@ class Case:
                 "this check needs the source and the private membership", remedy="run `murmur audit`"
             )
         return self.given_truth
-
-    @cached_property
-    def belongs(self) -> sp.csr_array:
-        """Groups × users: 1 where the release lists the user, a person of the source, in the group."""
-        rows = self.truth.row_of_user
-        listed = np.flatnonzero((rows >= 0) & self.truth.seen)
-        ones = np.ones(len(listed), dtype=np.float32)
-        return sp.csr_array((ones, (rows[listed], listed)), shape=(self.release.n_groups, len(rows)))
 
     def group_blocks(self) -> Iterator[GroupBlock]:
         """The blocks of the release, each with what the members of its groups really rated."""

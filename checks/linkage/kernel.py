@@ -12,6 +12,7 @@ FIELDS = (
 )  # fmt: skip
 STRETCH = 128  # records looked at together when the best are sought
 FARTHEST, PER_LOG_2 = np.float32(-80), np.float32(1 / math.log(2))
+BIAS, SHIFT = np.float32(127), np.float32(2**23)  # of the exponent in a float32
 # 2^f on [0, 1], right to float32's last digit but one.
 C0, C1, C2, C3, C4, C5, C6 = (
     np.polynomial.Chebyshev.interpolate(np.exp2, 6, domain=[0, 1])
@@ -177,11 +178,14 @@ def _likelihoods(score, best, per_unit):
     for start in range(0, len(score), STRETCH):
         size = min(STRETCH, len(score) - start)
         for c in range(size):
-            z[c] = max((score[start + c] - best) * per_unit, FARTHEST)
+            away = (score[start + c] - best) * per_unit
+            z[c] = away if away > FARTHEST else FARTHEST
             power = z[c] * PER_LOG_2
-            n = np.int32(power) - np.int32(1)
-            f = power - np.float32(n)
-            exponent[c] = (n + np.int32(127)) << np.int32(23)
+            n = np.floor(power)
+            f = power - n
+            exponent[c] = np.int32(
+                (n + BIAS) * SHIFT
+            )  # whole numbers below 2^31, of which float32 loses nothing
             two_to_f[c] = C0 + f * (C1 + f * (C2 + f * (C3 + f * (C4 + f * (C5 + f * C6)))))
         for c in range(size):
             likely = two_to_f[c] * two_to_n[c]
