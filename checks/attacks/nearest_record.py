@@ -23,7 +23,8 @@ from checks.sample import rows_of
 from checks.stats import Risk, beyond_chance, sample_size
 
 EVERYTHING = Model(0, "all")
-MOST_STEPS = 10_000_000_000  # ratings compared with a record's, per reading: half a minute
+MOST_STEPS = 4_000_000_000  # ratings compared with a record's, per reading: some seconds
+FEWEST_RECORDS = 50
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def to_originals(case: Case, records: np.ndarray) -> Risk:
 def _some_records(case: Case) -> np.ndarray:
     """All different published profiles, or a seeded sample of them, ascending: each is compared with all ratings."""
     count, most = len(case.people), sample_size(HALF_WIDTH)
-    most = min(most, max(1, MOST_STEPS // max(1, case.truth.ratings.nnz)))
+    most = min(most, max(FEWEST_RECORDS, MOST_STEPS // max(1, case.truth.ratings.nnz)))
     return (
         np.arange(count)
         if count <= most
@@ -121,8 +122,12 @@ def _some_records(case: Case) -> np.ndarray:
 def _some_targets(case: Case) -> np.ndarray:
     """The usual people to attack; fewer of them where all that they rated has to be compared with very many records."""
     targets = case.targets("knowledge")
-    steps = int(np.diff(case.truth.ratings.indptr)[targets].sum()) * len(case.people)
-    return targets[:: max(1, -(-steps // MOST_STEPS))]
+    return _fewer(targets, int(np.diff(case.truth.ratings.indptr)[targets].sum()) * len(case.people))
+
+
+def _fewer(people: np.ndarray, steps: int) -> np.ndarray:
+    """Every n-th of these people, where comparing all of them takes too many steps."""
+    return people[:: max(1, -(-steps // MOST_STEPS))]
 
 
 def _profiles(case: Case, records: np.ndarray) -> sp.csr_array:
@@ -135,7 +140,9 @@ def _profiles(case: Case, records: np.ndarray) -> sp.csr_array:
 def _control(raw: Case) -> tuple[bool, str]:
     """In the raw data everybody without a twin must find themselves, and, once their record is gone, nobody a
     record drawn at random."""
-    knows = raw.known(raw.control_targets(), EVERYTHING)
+    people = raw.control_targets()
+    rated = raw.known(people, EVERYTHING).items  # each is looked up in the records of all its raters
+    knows = raw.known(_fewer(people, int(raw.truth.raters[rated].sum())), EVERYTHING)
     own, others = raw.record_of(knows.targets), raw.postings.records - 1
     gone = _nearest(raw, knows, PAPER, leave_out=own)
     alone = gone.distance > 0  # nobody else has the same record

@@ -148,6 +148,7 @@ def test_records_are_sampled_in_order(six, monkeypatch):
 
 def test_fewer_people_and_records_are_tried_where_comparing_them_takes_too_long(six, monkeypatch):
     assert nearest_record._some_targets(six).tolist() == six.targets("knowledge").tolist()
+    monkeypatch.setattr(nearest_record, "FEWEST_RECORDS", 1)
     monkeypatch.setattr(nearest_record, "MOST_STEPS", 12)  # six people with two ratings each, two records: 24
     some = nearest_record._some_targets(six)
     assert some.tolist() == six.targets("knowledge")[::2].tolist()
