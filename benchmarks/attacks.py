@@ -230,7 +230,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
     parser.add_argument("--only", choices=("speed", "memory"), help="one half of it")
     parser.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments, began = parser.parse_args(), results.machine()
     if arguments.bare:
         print(json.dumps(measure_memory()))
         return 0
@@ -243,7 +243,7 @@ def main() -> int:
         figures["memory"] = memory_in_a_process_of_its_own()
         say_memory(figures["memory"])
     if arguments.json:
-        results.write(arguments.json, figures)
+        results.write(arguments.json, figures, began)
     lines = [*figures["speed"], *([figures["memory"]] if figures["memory"] else [])]
     return 0 if all(line["passed"] for line in lines) else 1
 

@@ -129,7 +129,7 @@ def arguments(given: list[str] | None) -> argparse.Namespace:
 
 
 def main(given: list[str] | None = None) -> int:
-    asked = arguments(given)
+    asked, began = arguments(given), results.machine()
     *few, many = sorted(int(count) for count in asked.workers.split(","))
     sizes = [asked.smallest * 2**doubling for doubling in range(4)]
     if asked.scratch:
@@ -170,7 +170,7 @@ def main(given: list[str] | None = None) -> int:
         "workers": workers,
         "bars": [bar.to_json() for bar in found],
     }
-    results.write(asked.json, figures)
+    results.write(asked.json, figures, began)
     return results.verdict(found)
 
 

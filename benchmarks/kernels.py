@@ -175,11 +175,11 @@ def table(lines: list[Line]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the lines to this file")
-    arguments = parser.parse_args()
+    arguments, began = parser.parse_args(), results.machine()
     lines = [*benchmark_metric(), *benchmark_als(), *benchmark_bounded_tmeans()]
     print(table(lines))
     if arguments.json:
-        results.write(arguments.json, {"lines": [asdict(line) for line in lines]})
+        results.write(arguments.json, {"lines": [asdict(line) for line in lines]}, began)
     return 0 if all(line.passed for line in lines) else 1
 
 

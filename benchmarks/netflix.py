@@ -116,7 +116,7 @@ def show(run: dict[str, Any]) -> str:
     """The stages of one release."""
     rows = [[f"k={run['k']}", "CPU-s", "wall s", "peak MiB", "per CPU-s", ""]]
     for stage in run["stages"]:
-        rate = f"{stage['rate']:,.4g} {stage['unit']}" if "rate" in stage else ""
+        rate = f"{results.number(stage['rate'])} {stage['unit']}" if "rate" in stage else ""
         rows.append(
             [
                 stage["name"],
@@ -177,7 +177,7 @@ def arguments(given: list[str] | None) -> argparse.Namespace:
 
 
 def main(given: list[str] | None = None) -> int:
-    asked = arguments(given)
+    asked, began = arguments(given), results.machine()
     with contextlib.ExitStack() as closing:
         scratch = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="murmur-netflix-")))
         data = make_data(asked.data or scratch / "data", asked.users, asked.items, asked.ratings_per_user)
@@ -215,7 +215,7 @@ def main(given: list[str] | None = None) -> int:
         "peers": peers,
         "bars": [bar.to_json() for bar in held],
     }
-    results.write(asked.json, figures)
+    results.write(asked.json, figures, began)
     return results.verdict(held)
 
 

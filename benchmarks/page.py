@@ -58,7 +58,11 @@ def _mib(count: float) -> str:
 
 def _bars(figures: dict[str, Any]) -> str:
     def value(bar: dict[str, Any]) -> str:
-        return "not measured" if bar["value"] is None else f"{bar['value']:,.3g} {bar['unit']}".rstrip()
+        return (
+            "not measured"
+            if bar["value"] is None
+            else f"{results.number(bar['value'])} {bar['unit']}".rstrip()
+        )
 
     rows = [
         [bar["name"], value(bar), f"{bar['sense']} {bar['limit']:g}", "yes" if bar["passed"] else "**no**"]
@@ -79,7 +83,7 @@ def _netflix(figures: dict[str, Any]) -> list[str]:
         rows = [["stage", "CPU-s", "wall s", "peak MiB", "per CPU-s"]]
         for stage in run["stages"]:
             name = stage["name"] + (" (shared)" if stage.get("shared") else "")
-            rate = f"{stage['rate']:,.3g} {stage['unit']}" if "rate" in stage else ""
+            rate = f"{results.number(stage['rate'])} {stage['unit']}" if "rate" in stage else ""
             rows.append([name, *_took(stage), rate])
         stages = own(run["stages"])
         whole = {

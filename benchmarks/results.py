@@ -41,7 +41,7 @@ class Bar:
         return {**asdict(self), "passed": self.passed}
 
     def __str__(self) -> str:
-        found = "not measured" if self.value is None else f"{self.value:,.4g}"
+        found = "not measured" if self.value is None else number(self.value)
         wanted = f"{self.sense} {self.limit:g}"
         return f"{self.name}: {found} {self.unit}".rstrip() + f" ({wanted}): {'yes' if self.passed else 'NO'}"
 
@@ -54,10 +54,14 @@ def verdict(bars: Iterable[Bar]) -> int:
     return 0 if all(bar.passed for bar in bars) else 1
 
 
-def write(path: Path, figures: dict[str, Any]) -> None:
-    """Write the figures with the facts about this machine, under the name of the file."""
+def write(path: Path, figures: dict[str, Any], began: dict[str, Any]) -> None:
+    """Write the figures with the facts about the machine, taken before the first of them was measured."""
+    if (now := _commit()) != began[
+        "commit"
+    ]:  # a long run: what its later processes ran is not what it began with
+        began = {**began, "commit": f"{began['commit']} to {now}"}
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"machine": machine(), **figures}, indent=1, ensure_ascii=False, allow_nan=False)
+    text = json.dumps({"machine": began, **figures}, indent=1, ensure_ascii=False, allow_nan=False)
     path.write_text(text + "\n", encoding="utf-8")
 
 
@@ -105,6 +109,11 @@ def _commit() -> str:
         return done.stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+
+
+def number(value: float) -> str:
+    """Three digits, never in powers of ten where they can be avoided."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def table(rows: Sequence[Sequence[str]], left: int = 1) -> str:

@@ -275,6 +275,22 @@ def test_a_bar_that_was_not_measured_is_missed(capsys):
     assert "output: not measured GB (≤ 2): NO" in capsys.readouterr().out
 
 
+def test_figures_say_when_the_code_changed_under_them(tmp_path):
+    began = results.machine()
+    results.write(tmp_path / "same.json", {"figure": 1}, began)
+    results.write(tmp_path / "changed.json", {"figure": 1}, began | {"commit": "earlier"})
+    assert results.read("same", tmp_path) == {"machine": began, "figure": 1}
+    assert results.read("changed", tmp_path)["machine"]["commit"] == f"earlier to {began['commit']}"
+    assert results.read("never", tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(12_345.6, "12,346"), (99.44, "99.4"), (0.01234, "0.0123"), (0, "0")]
+)
+def test_numbers_are_readable(value, text):
+    assert results.number(value) == text
+
+
 def test_memory_has_a_peak_for_everything_under_way():
     with PeakMemory(interval_seconds=60) as memory:
         with memory.during("outer"):
