@@ -166,7 +166,8 @@ def control_of(raw: Case, rule_of: RuleOf, model: Model) -> tuple[bool, str]:
     more, targets = planted(raw, broken.knowledge.targets)
     with contextlib.closing(more):
         found = trial(more, rule_of, knowing_it(model), targets=targets)
-    said += f"; as these data resist it, one planted item of their own: finds {found.risk.rate:.1%}"
+    among = "" if more.truth.users == raw.truth.users else f" among {more.truth.users:,} people"
+    said += f"; as these data resist it, one planted item of their own{among}: finds {found.risk.rate:.1%}"
     return quiet and found.risk.rate >= FOUND, said
 
 
