@@ -1,4 +1,4 @@
-"""Made-up ratings of Netflix's shape: `python benchmarks/netflix_shaped.py OUT [--users 480189] [--seed 0] …`.
+"""Made-up ratings of Netflix's shape: `python -m benchmarks.netflix_shaped OUT [--users 480189] [--seed 0] …`.
 
 What is modelled, and from where:
 
