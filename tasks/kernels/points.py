@@ -47,8 +47,8 @@ class Points(ABC):
         """Number of items."""
 
     @abstractmethod
-    def rows(self, index: Index) -> Float32:
-        """Some vectors, dense."""
+    def rows(self, index: Index, out: Float32 | None = None) -> Float32:
+        """Some vectors, dense; in `out`, where it is given and they are not held as they are."""
 
     def means(self, labels: Int32, t: int) -> Self:
         """The mean vector of each of t groups: a virtual centre (section 4.2)."""
@@ -68,7 +68,7 @@ class Points(ABC):
         """Whether `squared_pairs` costs no more than their embedding's would."""
 
     @abstractmethod
-    def squared_to(self, other: Self, part: slice) -> tuple[Float32 | Float64, float]:
+    def squared_to(self, other: Self, part: slice) -> tuple[Float32, float]:
         """Squared Euclidean distances of some vectors to all others, and a bound on their error."""
 
     @abstractmethod
@@ -97,7 +97,7 @@ class DensePoints(Points):
         """Number of items."""
         return self.held.shape[1]
 
-    def rows(self, index: Index) -> Float32:
+    def rows(self, index: Index, out: Float32 | None = None) -> Float32:
         """Some vectors."""
         return self.held[index]
 
@@ -125,12 +125,9 @@ class DensePoints(Points):
         return self.width <= _SKETCH
 
     def squared_to(self, other: Self, part: slice) -> tuple[Float32, float]:
-        """One product in float32; its error is bounded by that of a sum of `width` products."""
+        """One product; the error is that of a sum of as many products as there are items."""
         middle = other.held.mean(axis=0, dtype=np.float64).astype(np.float32)
-        x, y = self.held[part] - middle, other.held - middle
-        lengths = [np.einsum("rc,rc->r", side, side) for side in (x, y)]
-        longest = sum(float(np.sqrt(length.max(initial=0))) for length in lengths) ** 2
-        return _squared(x, y, *lengths), self.width * _EPSILON * longest
+        return _squared(self.held[part] - middle, other.held - middle)
 
     def coarse(self, part: slice) -> Float64:
         """Sums over the columns of each segment."""
@@ -161,9 +158,9 @@ class LowRankPoints(Points):
         """Number of items."""
         return len(self.items)
 
-    def rows(self, index: Index) -> Float32:
+    def rows(self, index: Index, out: Float32 | None = None) -> Float32:
         """The predictions of some users."""
-        dense = self.held[index] @ self.items.T
+        dense = np.matmul(self.held[index], self.items.T, out=out)
         dense += np.float32(self.mean)
         return dense
 
@@ -180,12 +177,11 @@ class LowRankPoints(Points):
         """There are as many coordinates as factors."""
         return True
 
-    def squared_to(self, other: Self, part: slice) -> tuple[Float64, float]:
-        """Those of the coordinates, in float64."""
-        x, y = self._coordinates[part], other._coordinates
-        lengths = [np.sum(side**2, axis=1) for side in (x, y)]
-        longest = sum(float(np.sqrt(length.max(initial=0))) for length in lengths) ** 2
-        return _squared(x, y, *lengths), 1e-12 * longest
+    def squared_to(self, other: Self, part: slice) -> tuple[Float32, float]:
+        """Those of the coordinates; the error is that of a sum of as many products as there are factors."""
+        middle = other._coordinates.mean(axis=0)
+        x, y = ((side - middle).astype(np.float32) for side in (self._coordinates[part], other._coordinates))
+        return _squared(x, y)
 
     def coarse(self, part: slice) -> Float64:
         """The factors times the sums of the items' factors; the mean, equal on both sides, is left out."""
@@ -226,12 +222,15 @@ def squared_pairs(centred: Float32) -> Float32:
     return gram
 
 
-def _squared(x: npt.NDArray, y: npt.NDArray, x_lengths: npt.NDArray, y_lengths: npt.NDArray) -> npt.NDArray:
+def _squared(x: Float32, y: Float32) -> tuple[Float32, float]:
+    lengths = [np.einsum("rc,rc->r", side, side) for side in (x, y)]
     squared = x @ y.T
     squared *= -2
-    squared += x_lengths[:, None]
-    squared += y_lengths
-    return np.maximum(squared, 0)
+    squared += lengths[0][:, None]
+    squared += lengths[1]
+    np.maximum(squared, 0, out=squared)
+    longest = sum(float(np.sqrt(length.max(initial=0))) for length in lengths) ** 2
+    return squared, (x.shape[1] + 4) * _EPSILON * longest
 
 
 def segments_of(items: Float32, users: Float32, count: int) -> Int32:

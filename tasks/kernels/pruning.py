@@ -43,9 +43,12 @@ def nearest_points(x: Points, y: Points, *, metric: str, max_diff: float) -> tup
     """
     centers = y.rows(slice(None))
     index, distance = np.empty(len(x), np.int32), np.empty(len(x), np.float32)
+    buffer = np.empty(
+        (min(_ROWS, len(x)), x.width), np.float32
+    )  # fresh memory for each block costs more than to fill it
     for start in range(0, len(x), _ROWS):
-        part = slice(start, start + _ROWS)
-        rows = x.rows(part)
+        part = slice(start, min(start + _ROWS, len(x)))
+        rows = x.rows(part, out=buffer[: part.stop - start])
         bounds = lower_bounds(x, y, part, metric=metric, max_diff=max_diff)
         if bounds is None:
             index[part], distance[part] = nearest(rows, centers, metric=metric, max_diff=max_diff)
@@ -58,17 +61,24 @@ def lower_bounds(x: Points, y: Points, part: slice, *, metric: str, max_diff: fl
     """Return bounds from below on the distances of some of x to all of y as computed; None where there are none."""
     if metric.startswith("closeness") or x.segments is None:
         return None
-    squared, error = x.squared_to(y, part)
+    bound, error = x.squared_to(y, part)  # of the size of the answer, and made into it in place
     cells = x.width * max_diff**2
-    if metric == "euclidean":
-        bound = np.sqrt(np.maximum(squared - error, 0) / cells)
-    else:
-        apart = _cityblock(x.coarse(part), y.coarse(slice(None))) / max_diff
-        squared = (squared + error) / cells
-        bound = 2 * apart - squared if metric == "weighted-squared" else apart - squared / 4
     # A distance changes by at most twice what its entries do (the slope of 2d − d²), on both sides.
     slack = 4 * (x.rounding + y.rounding) / max_diff
-    return ((1 - _KERNEL_ROUNDING) * bound - slack).astype(np.float32)
+    if metric == "euclidean":
+        bound -= np.float32(error)
+        np.maximum(bound, 0, out=bound)
+        np.sqrt(bound, out=bound)
+        bound *= np.float32((1 - _KERNEL_ROUNDING) / np.sqrt(cells))
+    else:
+        linear, square = (2.0, 1.0) if metric == "weighted-squared" else (1.0, 0.25)
+        apart = _cityblock(x.coarse(part), y.coarse(slice(None)))
+        apart *= np.float32((1 - _KERNEL_ROUNDING) * linear / max_diff)
+        bound *= np.float32(-square / cells)
+        bound += apart
+        slack += square * error / cells
+    bound -= np.float32(slack)
+    return bound
 
 
 def _nearest(
@@ -89,8 +99,9 @@ def _nearest(
 def _cityblock(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> Float32:
     """Sums of absolute differences, by the kernel of `weighted`: its cap is put where nothing reaches it."""
     beyond = 1.0 + np.abs(x).max(initial=0) + np.abs(y).max(initial=0)
-    mean = distances(x, y, metric="weighted", max_diff=beyond)
-    return mean * np.float32(beyond * x.shape[1])
+    sums = distances(x, y, metric="weighted", max_diff=beyond)
+    sums *= np.float32(beyond * x.shape[1])
+    return sums
 
 
 @njit(cache=True, nogil=True)
