@@ -7,6 +7,7 @@ import numpy as np
 
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
+from tasks.errors import MurmurError
 from tasks.kernels.padded import LowRank
 from tasks.kernels.points import segments_of
 from tasks.kernels.pruning import SEGMENTS
@@ -41,6 +42,10 @@ def run(job: Job) -> dict[str, Any]:
     # An item with fewer raters than this would tell their ratings through its column (SCIENCE P0, leak iii).
     fit_items = raters >= job.params.min_contributors
     model = padder(job.params.predictor).fit(job, ratings, fit_items)
+    if not (np.isfinite(model.users).all() and np.isfinite(model.items).all()):
+        raise MurmurError(
+            "the predictor found no finite answer", where="padding", remedy="raise padding.regularization"
+        )
     np.save(job.out / "users.npy", model.users)
     np.save(job.out / "items.npy", model.items)
     np.save(job.out / "segments.npy", segments_of(model.items, model.users, SEGMENTS))

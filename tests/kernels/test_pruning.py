@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -63,14 +65,15 @@ def test_a_bound_worked_by_hand() -> None:
     ),  # from all alike to far beyond the scale, where the cap binds
     count=st.sampled_from([1, 4, 64]),
     kept=st.booleans(),
+    offset=st.sampled_from([0.0, 100.0, 1000.0]),  # a scale far from zero
     metric=st.sampled_from(METRICS),
     seed=st.integers(0, 10_000),
 )
 @settings(max_examples=300, deadline=None)
 def test_equal_to_brute_force_and_never_above_a_distance(
-    users, centers, items, rank, size, count, kept, metric, seed
+    users, centers, items, rank, size, count, kept, offset, metric, seed
 ) -> None:
-    x = low_rank(users, items, rank, seed, size, count)
+    x = replace(low_rank(users, items, rank, seed, size, count), mean=3.5 + offset)
     labels = np.random.default_rng(seed).integers(0, centers, users).astype(np.int32)
     labels = np.unique(labels, return_inverse=True)[1].astype(np.int32)
     points: Points = dense(x) if kept else x
