@@ -159,7 +159,8 @@ def _utility(utility_dir: Path) -> str:
         name="utility",
     )
     terms = _terms(
-        {
+        _shadow_run(utility_dir)
+        | {
             "Held-out ratings": f"{figures['heldout']:,}",
             "Not published (null)": f"{figures['null_share']:.1%}",
             "Own group is the nearest": f"{figures['self_rank_1_share']:.1%}",
@@ -171,6 +172,21 @@ def _utility(utility_dir: Path) -> str:
         f"is useful where “own group” is near the model and well below “random "
         f"groups”.</figcaption></figure><dl>{terms}</dl>"
     )
+
+
+def _shadow_run(utility_dir: Path) -> dict[str, str]:
+    """Whom the shadow run was made of: everybody, all but a few, or a sample (which its own summary says)."""
+    path = utility_dir / "summary.json"
+    known = read_json(path) if path.exists() else {}
+    if not {"users", "source_users", "sampled", "ranked_users"} <= set(known):
+        return {}
+    users, everybody = known["users"], known["source_users"]
+    if known["sampled"]:
+        which = "a seeded sample"
+    else:
+        which = "all" if users == everybody else f"all but {everybody - users:,} left out on purpose"
+    said = f"{users:,} of {everybody:,} people ({which}), {known['ranked_users']:,} of them ranked"
+    return {"Shadow run": said}
 
 
 def _plots(release_dir: Path, utility_dir: Path) -> str:

@@ -265,6 +265,7 @@ def _facts(job: Job, model: LowRank, labels: np.ndarray, held_out: int, ranked: 
     """Histograms before and after padding (the paper's Table 2) and what the shadow run was made of."""
     ratings = Ratings(job.out / "shadow" / "ingest")
     users = ratings.n_users
+    people = Ratings(job.inputs["ingest"]).n_users
     low, high = job.config.source.scale
     edges = histogram_edges(low, high)
     some = np.sort(job.rng("histogram").choice(users, min(users, HISTOGRAM_USERS), replace=False))
@@ -277,7 +278,8 @@ def _facts(job: Job, model: LowRank, labels: np.ndarray, held_out: int, ranked: 
     return {
         "method": job.config.privacy.method,
         "users": users,
-        "all_users": Ratings(job.inputs["ingest"]).n_users <= MOST_USERS,
+        "source_users": people,
+        "sampled": people > MOST_USERS,
         "held_out": held_out,
         "ranked_users": ranked,
         "groups": int(labels.max()) + 1,

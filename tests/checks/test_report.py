@@ -124,6 +124,23 @@ def test_histograms_of_the_shadow_run_are_drawn(case):
     assert "padded" in page
 
 
+@pytest.mark.parametrize(
+    ("summary", "said"),
+    [
+        ((50_000, 480_189, True, 5_000), "50,000 of 480,189 people (a seeded sample), 5,000 of them ranked"),
+        ((475, 500, False, 475), "475 of 500 people (all but 25 left out on purpose), 475 of them ranked"),
+        ((30, 30, False, 30), "30 of 30 people (all), 30 of them ranked"),
+    ],
+)
+def test_the_page_says_whom_the_shadow_run_was_made_of(case, summary, said):
+    opened = case()
+    names = ("users", "source_users", "sampled", "ranked_users")
+    write_json(opened.private / "utility" / "summary.json", dict(zip(names, summary, strict=True)))
+    write_report(opened.release.directory, Verdict([]), opened.private / "utility")
+    _, text = read((opened.release.directory / "report.html").read_text())
+    assert said in text
+
+
 @pytest.mark.parametrize("name", ["padded", "simple"])
 def test_ratings_are_counted_once_per_person(case, name):
     release = case(name).release

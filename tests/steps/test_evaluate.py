@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checks.release import Release
+from checks.report import page
 from tasks import pipeline, profiles
 from tasks.config import parse
 from tasks.engine import Engine
@@ -104,6 +105,18 @@ def test_small_data_spare_nobody_and_say_so(evaluated, taste_matrix):
     assert reference["counts"]["absent"] == 0
     assert read_json(out / "summary.json")["absent_users"] == 0
     assert read_json(out / "summary.json")["users"] == 30
+
+
+def test_the_report_learns_whether_a_sample_was_drawn(evaluated, taste_matrix, monkeypatch):
+    matrix = taste_matrix(users=500, items=20)
+    whole = evaluated(matrix)[0]
+    assert (
+        page._shadow_run(whole)["Shadow run"]
+        == "475 of 500 people (all but 25 left out on purpose), 475 of them ranked"
+    )
+    monkeypatch.setattr(evaluate, "MOST_USERS", 300)
+    sample = evaluated(matrix, "another")[0]
+    assert page._shadow_run(sample)["Shadow run"] == "300 of 500 people (a seeded sample), 300 of them ranked"
 
 
 def test_nobody_is_spared_where_groups_would_not_suffice():
