@@ -146,6 +146,10 @@ def make_releases(asked: argparse.Namespace, data: Path, store: Path) -> list[di
             given = {name: run["references"][name] for name in INDEPENDENT_OF_K}
             shared = [{**stage, "shared": True} for stage in run["stages"] if stage["name"] in given]
         run["work"] = count_work(run["references"], k)
+        if (run["work"]["users"], run["work"]["items"]) != (asked.users, asked.items):
+            sys.exit(
+                f"{data} holds {run['work']['users']:,} users × {run['work']['items']:,} items, not what was asked for"
+            )
         run["stages"] = rates(run["stages"], run["work"])
         runs.append(run)
     return runs
@@ -170,9 +174,16 @@ def arguments(given: list[str] | None) -> argparse.Namespace:
     asked.ks = [int(k) for k in asked.k.split(",")]
     if asked.keep and not asked.store:
         parser.error("--keep needs --store: a temporary directory is removed")
+    asked.command = results.command(
+        "benchmarks.netflix", asked, "users", "items", "ratings_per_user", "k", "workers"
+    )
     if asked.json is None:
-        name = "netflix.json" if asked.users == USERS else f"netflix-{asked.users}.local.json"
-        asked.json = results.DIRECTORY / name
+        usual = parser.parse_args([])
+        whole = all(
+            getattr(asked, name) == getattr(usual, name)
+            for name in ("users", "items", "ratings_per_user", "k")
+        )
+        asked.json = results.DIRECTORY / ("netflix.json" if whole else f"netflix-{asked.users}.local.json")
     return asked
 
 
@@ -208,7 +219,7 @@ def main(given: list[str] | None = None) -> int:
         print(line)
     held = [bar for run in runs for bar in bars(run)]
     figures = {
-        "command": f"python -m benchmarks.netflix --users {asked.users} --k {asked.k}",
+        "command": asked.command,
         "goal_cpu_seconds": GOAL_CPU_SECONDS,
         "shared_stages": list(INDEPENDENT_OF_K) if len(runs) > 1 else [],
         "runs": runs,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import json
 import os
@@ -126,3 +127,9 @@ def table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
         ).rstrip()
         for row in rows
     )
+
+
+def command(module: str, asked: argparse.Namespace, *names: str) -> str:
+    """How to get these figures again: every option that matters, whether it was given or is the default."""
+    options = (f"--{name.replace('_', '-')} {getattr(asked, name)}" for name in names)
+    return " ".join([f"python -m {module}", *options])

@@ -19,6 +19,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from benchmarks import netflix_shaped
 
 ROOT = Path(__file__).parents[1]
@@ -43,8 +45,14 @@ def release_config(name: str, data: Path, k: int) -> dict[str, Any]:
 
 
 def make_data(directory: Path, users: int, items: int, ratings_per_user: float) -> Path:
-    """Netflix-shaped ratings in this directory: those that are there, else made now."""
-    if not any(directory.glob("*.parquet")):
+    """Netflix-shaped ratings in this directory: those that are there, if they are as many, else made now."""
+    parts = list(directory.glob("*.parquet"))
+    rows = sum(pq.read_metadata(part).num_rows for part in parts)
+    if parts and rows != round(users * ratings_per_user):
+        sys.exit(
+            f"{directory} holds {rows:,} ratings, not what was asked for: name another directory for --data"
+        )
+    if not parts:
         directory.parent.mkdir(parents=True, exist_ok=True)
         say(f"making ratings of {users:,} users")
         size = {"users": users, "items": items, "ratings": round(users * ratings_per_user)}

@@ -3,6 +3,8 @@
 import json
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,8 +76,30 @@ def test_a_stage_too_short_for_the_clock_has_no_exponent():
 
 @pytest.mark.parametrize(("power", "kept"), [(1.2, True), (1.3, False)])
 def test_growing_too_fast_misses_the_bar(power, kept):
-    [bar] = growth.bars(growth.fit([made_run(1000 * 2**step, power) for step in range(4)]), None)
-    assert bar.passed == kept
+    found = growth.bars(growth.fit([made_run(1000 * 2**step, power) for step in range(4)]), None)
+    assert [bar.passed for bar in found] == [kept, kept]
+
+
+def test_a_last_doubling_that_grows_too_fast_misses_its_bar():
+    assert [bar.passed for bar in growth.bars({"whole": 0.4, "last": 1.4}, None)] == [True, False]
+
+
+def test_figures_of_another_size_are_not_taken_for_the_official_ones(tmp_path):
+    assert netflix.arguments([]).json.name == "netflix.json"
+    for other in (["--users", "1500"], ["--items", "400"], ["--k", "5"], ["--ratings-per-user", "9"]):
+        assert netflix.arguments(other).json.name.endswith(".local.json")
+    assert "--users 480189 --items 17770" in netflix.arguments([]).command
+    assert growth.arguments([]).json.name == "growth.json"
+    assert growth.arguments(["--smallest", "7500"]).json.name == "growth.json"
+    for other in (["--smallest", "300"], ["--items", "400"]):
+        assert growth.arguments(other).json.name == "growth.local.json"
+
+
+def test_ratings_of_another_number_are_not_taken_for_those_asked_for(tmp_path):
+    pq.write_table(pa.table({"user": [1, 2]}), tmp_path / "part-00000.parquet")
+    assert stages.make_data(tmp_path, 1, 10, 2.0) == tmp_path
+    with pytest.raises(SystemExit, match="holds 2 ratings"):
+        stages.make_data(tmp_path, 100, 10, 2.0)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +116,7 @@ def test_two_workers_are_faster_and_make_the_same(wall, share, digests, kept):
     one, two = made_run(8000, workers=1, wall=wall, share=share, digests=digests), made_run(8000)
     compared = growth.compare_workers(one, two)
     assert compared["speedup"] == pytest.approx(wall)
-    assert [bar.passed for bar in growth.bars({"whole": 1.0}, compared)] == kept
+    assert [bar.passed for bar in growth.bars({"whole": 1.0, "last": 1.0}, compared)] == [True, *kept]
 
 
 def test_growth_runs_through_and_leaves_its_figures(tmp_path, monkeypatch, capsys):
