@@ -9,7 +9,7 @@ import numpy as np
 from tasks import methods
 from tasks.config import ReleaseConfig
 from tasks.errors import UsageError
-from tasks.formats import RatingBlock, pieces, read
+from tasks.formats import RatingBlock, no_ratings, pieces, read
 
 ROWS_SHOWN = 5
 BLOCKS_READ = 3
@@ -21,7 +21,10 @@ BASE_SECONDS, SECONDS_PER_RATING = 20.0, 4e-5
 def preview(config: ReleaseConfig, snapshot: datetime.date) -> dict[str, Any]:
     """Read the beginning of the source; refuse what the run itself would refuse there."""
     parts = pieces(config.source, snapshot)
-    blocks = list(islice(read(parts[0], config.source, snapshot), BLOCKS_READ)) if parts else []
+    beginnings = (list(islice(read(part, config.source, snapshot), BLOCKS_READ)) for part in parts)
+    blocks = next((some for some in beginnings if any(block.rows_read for block in some)), [])
+    if not blocks:
+        raise no_ratings(config.source, snapshot)
     read_rows = sum(block.rows_read for block in blocks)
     accepted = sum(len(block.ratings) for block in blocks)
     if accepted == 0:

@@ -70,7 +70,8 @@ def find(source: Source, snapshot: date, names: Sequence[str] = (), *, several: 
         if not path.lower().endswith(".zip"):
             return Found((path,), (filesystem.size(place),))
         with filesystem.open(place, "rb") as file, zipfile.ZipFile(file) as archive:
-            listing = {i.filename: i.file_size for i in archive.infolist() if not i.is_dir()}
+            members = (i for i in archive.infolist() if not i.is_dir() and not _unfinished(i.filename))
+            listing = {member.filename: member.file_size for member in members}
         return _choose(listing, names, path, several, container=path)
 
 
@@ -85,8 +86,9 @@ def _choose(
     wanted = [*names, *(f"{name}.gz" for name in names)] or (["*"] if container else [])
     chosen = sorted(f for f in listing if any(fnmatch(PurePosixPath(f).name, name) for name in wanted))
     if not chosen:
+        nothing = "there is no file in it, or only hidden ones" if container else "this is not a file"
         raise UsageError(
-            f"no file called {' or '.join(names)} in there" if names else "this is not a file",
+            f"no file called {' or '.join(names)} in there" if names else nothing,
             where=path,
             remedy="name the file itself in source.path, or check source.format",
         )

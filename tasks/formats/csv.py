@@ -25,10 +25,12 @@ def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
     """The ratings of a piece."""
     header = first_row(piece, source.encoding, source.delimiter)
     layout = Layout(len(header), source.delimiter, quoted=True, encoding=source.encoding)
-    return rating_blocks(piece, source, layout, places(header, source, piece), header=True)
+    where = f"{piece.files[0].rsplit('/', 1)[-1]} line 1"
+    place = places(header, source, where, "; check source.delimiter too")
+    return rating_blocks(piece, source, layout, place, header=True)
 
 
-def places(header: list[str], source: Source, piece: Piece) -> Places:
+def places(header: list[str], source: Source, where: str, hint: str = "") -> Places:
     """Where the columns stand. The message does not quote the header: it may be a row of data."""
     columns = source.columns
     wanted = {"user": columns.user, "item": columns.item, "rating": columns.rating}
@@ -37,10 +39,10 @@ def places(header: list[str], source: Source, piece: Piece) -> Places:
     for key, name in wanted.items():
         if header.count(name) != 1:
             raise UsageError(
-                f"the header has {header.count(name) or 'no'} column{'s' * (name in header)} called '{name}' "
-                f"({len(header)} columns in all)",
-                where=f"{piece.files[0].rsplit('/', 1)[-1]} line 1",
-                remedy=f"set source.columns.{key} to the right name, and check source.delimiter",
+                f"there {'are' if name in header else 'is'} {header.count(name) or 'no'} "
+                f"column{'s' * (name in header)} called '{name}' ({len(header)} columns in all)",
+                where=where,
+                remedy=f"set source.columns.{key} to the right name{hint}",
             )
     return Places(*(header.index(wanted[k]) if k in wanted else None for k in Places._fields))  # type: ignore[arg-type]
 

@@ -51,7 +51,7 @@ def pieces(source: Source, snapshot: date) -> list[Piece]:
 
 def _same_columns(names: list[str], source: Source, file: str, timed: bool | None) -> bool:
     """Refuse a part without the columns, or with a timestamp where those before it have none (or the reverse)."""
-    has_time = places(names, source, Piece((file,))).timestamp is not None
+    has_time = places(names, source, file).timestamp is not None
     if timed is not None and timed != has_time:
         raise UsageError(
             f"this part has {'a' if has_time else 'no'} column '{source.columns.timestamp}', "
@@ -69,7 +69,7 @@ def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
             columns = source.columns
             table = pq.ParquetFile(stream, read_dictionary=[columns.user, columns.item])
             names = table.schema_arrow.names
-            place = places(names, source, Piece((file,)))
+            place = places(names, source, file)
             wanted = [names[p] for p in place if p is not None]
             row = 0
             for batch in table.iter_batches(

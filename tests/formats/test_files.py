@@ -90,6 +90,17 @@ def test_csv_in_an_archive_with_several_files(tmp_path, reading):
         reading("csv", tmp_path / "two.zip", scale=SCALE)
 
 
+def test_an_archive_with_one_file_and_hidden_ones(tmp_path, reading):
+    path = tmp_path / "one.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("__MACOSX/._a.csv", "not ours")
+    with pytest.raises(UsageError, match="only hidden ones"):
+        reading("csv", path, scale=SCALE)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("a.csv", CSV)
+    assert reading("csv", path, scale=SCALE).rows
+
+
 def _lines(count: int) -> bytes:
     return b"user,item,rating\n" + b"".join(b"u%d,i%d,%d\n" % (n, n * n, n % 5 + 1) for n in range(count))
 

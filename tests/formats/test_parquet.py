@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tasks import formats
-from tasks.config import Source
+from tasks.config import Source, parse
 from tasks.errors import UsageError
+from tasks.preview import preview
 
 SCALE = (1.0, 5.0)
 
@@ -102,6 +103,13 @@ def test_a_rating_that_is_no_number_at_all(written, reading):
 def test_missing_column(written, reading):
     with pytest.raises(UsageError, match="no column called 'rating'"):
         reading("parquet", written({"user": ["a"], "item": ["x"]}), scale=SCALE)
+
+
+def test_a_missing_column_is_told_without_the_words_of_text_files(written, reading):
+    with pytest.raises(UsageError) as caught:
+        reading("parquet", written({"user": ["a"], "item": ["x"]}), scale=SCALE)
+    assert caught.value.where == "ratings.parquet"
+    assert not any(word in str(caught.value) for word in ("header", "line", "delimiter"))
 
 
 def test_empty(written, reading):
@@ -200,6 +208,31 @@ def test_hidden_and_unfinished_files_are_left_alone(parts, reading):
     for name in (".part-00001.parquet", "_temporary/part-00001.parquet", "_SUCCESS", "notes.txt"):
         (place / name).write_text("not complete")
     assert reading("parquet", place, scale=SCALE).rows == rows_of([3])
+
+
+def test_hidden_members_of_an_archive_are_left_alone(parts, reading, tmp_path):
+    place = parts([3, 2])
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        for file in place.rglob("*.parquet"):
+            archive.write(file, f"export/{file.name}")
+        for name in ("__MACOSX/export/._part-00000.parquet", "export/_temporary/0.parquet", ".x.parquet"):
+            archive.writestr(name, "not ours")
+    assert reading("parquet", tmp_path / "all.zip", scale=SCALE).rows == rows_of([3, 2])
+
+
+def test_a_preview_begins_where_the_rows_begin(parts):
+    """An empty part in a piece of its own, before one that is too large to go with it."""
+    place = parts([0, 2**15], row_group_size=2**13)
+    table = {"format": "parquet", "path": str(place), "scale": [1, 5], "block_bytes": 2**20}
+    found = preview(parse({"release": {"name": "x"}, "source": table}), SNAPSHOT)
+    assert found["source"]["rows_rejected"] == 0
+    assert found["rows"][0]["item"] == "0"
+
+
+def test_a_preview_of_nothing_says_so(parts):
+    table = {"format": "parquet", "path": str(parts([0, 0])), "scale": [1, 5]}
+    with pytest.raises(UsageError, match="the source has no ratings"):
+        preview(parse({"release": {"name": "x"}, "source": table}), SNAPSHOT)
 
 
 def test_a_directory_without_parts(tmp_path, reading):
