@@ -231,13 +231,13 @@ def _verdict_expectations() -> tuple[Any, Any, Any, Any]:
 
 
 def _great_expectations() -> Any:
-    """Import it, silent."""
+    """Import it, silent: its import alone logs hundreds of lines where INFO is shown, as Airflow does."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"  # read on import
+    logging.getLogger("great_expectations").setLevel(logging.ERROR)
     import great_expectations as gx
-    import great_expectations.data_context.types.base  # it sets its own level for messages
+    import great_expectations.data_context.types.base as talkative
 
-    for name in ("great_expectations", "great_expectations.data_context.types.base"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    logging.getLogger(talkative.__name__).setLevel(logging.ERROR)  # its import sets another
     return gx
 
 

@@ -110,7 +110,8 @@ def test_totals_against_counting_one_by_one(rows, block, in_order):
 
 
 ALONE = """
-import socket, sys
+import logging, socket, sys
+logging.basicConfig(level=logging.INFO)  # as an Airflow task has it
 def refuse(*args, **kwargs):
     raise SystemExit("network")
 socket.socket.connect = socket.getaddrinfo = refuse
