@@ -2,11 +2,12 @@
 
 Subspace iteration over blocks of groups. After a few rounds, cells far from the fit are taken as unknown
 and filled from the fit, so that single true ratings neither bend the fit nor hide in it. Cells that are not
-published are filled the same way. Nothing but the factors is held for the whole release.
+published are filled the same way. Nothing but the factors is held for the whole release. Groups that were not
+fitted are told by the items' factors (`Fit.solved`).
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numba import njit
@@ -18,22 +19,46 @@ ROUNDS = 14
 TRUSTING_ROUNDS = 3
 OVERSAMPLE = 4
 CUT = 3.0 * 1.4826  # three standard deviations, from the median of the absolute errors
+AT_REST = 0.01  # of the cut: a group's fitted values moved less than this (root mean square)
 SAMPLE_STRIDE = 29
 CHUNK = 50_000
 
 
 @dataclass(frozen=True)
 class Fit:
-    """value ≈ mean[item] + scores[group] · basis[item]."""
+    """value ≈ mean[item] + scores[group] · basis[item]; the basis is orthonormal. Cells further than `cut` from it
+    were taken as unknown."""
 
     mean: np.ndarray
     scores: np.ndarray
     basis: np.ndarray
+    cut: float = np.inf
 
     def rows(self, start: int, count: int) -> np.ndarray:
         """The fitted values of consecutive groups, all items."""
         fitted = self.scores[start : start + count] @ self.basis.T
         fitted += self.mean
+        return fitted
+
+    def solved(self, table: np.ndarray) -> np.ndarray:
+        """The fitted values of groups that need not have been among those fitted: their own scores, found as in the
+        rounds of the fit while the items' factors stay, until they are at rest."""
+        fitted = np.tile(self.mean, (len(table), 1))
+        if not self.basis.shape[1]:
+            return fitted
+        # Without gaps one round finds what trusting rounds would all find.
+        trusting = TRUSTING_ROUNDS + 1 if np.isnan(table).any() else 1
+        unused = np.zeros(table.shape[1])
+        scores = np.zeros((len(table), self.basis.shape[1]), np.float32)
+        for turn in range(ROUNDS):
+            cut = np.inf if turn < trusting else self.cut
+            _fill(table, self.mean, np.float32(cut), fitted, unused)
+            before, scores = scores, fitted @ self.basis
+            np.matmul(scores, self.basis.T, out=fitted)
+            fitted += self.mean
+            moved = np.sqrt(((scores - before) ** 2).sum(axis=1).max(initial=0) / table.shape[1])
+            if turn >= trusting and moved <= AT_REST * self.cut:
+                break
         return fitted
 
     def cells(self, groups: np.ndarray, items: np.ndarray) -> np.ndarray:
@@ -71,7 +96,7 @@ def robust_fit(tables: Tables, shape: tuple[int, int], rank: int, step: float) -
         fit, basis, typical = _round(tables, shape, fit, basis, rank, cut)
         if turn >= TRUSTING_ROUNDS:
             cut = max(CUT * typical, 0.6 * step)
-    return fit
+    return replace(fit, cut=cut)
 
 
 def _round(

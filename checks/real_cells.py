@@ -1,8 +1,10 @@
-"""The cells of a release in which somebody's real rating lies, all at once: for samples, and for small releases."""
+"""The cells of a release in which somebody's real rating lies: all at once, for samples and for small releases; or
+some cells of any release."""
 
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 
 from checks.case import Case
 from checks.stats import runs
@@ -59,8 +61,24 @@ class RealCells:
         """The entries of consecutive groups."""
         return slice(*np.searchsorted(self.groups, [start, start + count]))
 
-    def among(self, keys: np.ndarray) -> np.ndarray:
-        """Which of these cells (group · items + item) hold a real rating."""
-        known = self.groups * np.int64(self.n_items) + self.items
-        place = np.minimum(np.searchsorted(known, keys), max(len(known) - 1, 0))
-        return known[place] == keys if len(known) else np.zeros(len(keys), dtype=bool)
+
+def real_among(case: Case, keys: np.ndarray) -> np.ndarray:
+    """Which of these cells (group · items + item) hold a real rating: looked up in the ratings of the groups' members,
+    so that few cells of a large release cost little."""
+    groups, items = np.divmod(keys, case.release.n_items)
+    ratings, people = case.truth.ratings, case.groups
+    return _rated(groups, items, people.starts, people.members, ratings.indptr, ratings.indices)
+
+
+@njit(cache=True, nogil=True)
+def _rated(groups, items, starts, members, indptr, indices):  # type: ignore[no-untyped-def]
+    found = np.zeros(len(groups), np.bool_)
+    for cell in range(len(groups)):
+        for place in range(starts[groups[cell]], starts[groups[cell] + 1]):
+            member = members[place]
+            own = indices[indptr[member] : indptr[member + 1]]
+            at = np.searchsorted(own, items[cell])
+            if at < len(own) and own[at] == items[cell]:
+                found[cell] = True
+                break
+    return found

@@ -13,23 +13,27 @@ The positive control is the same attack on this very release with the observed r
 means, as the paper's algorithm 1 has it; where groups are so large that rounding hides even that, with them
 put in verbatim.
 
-A dozen fits of a large release would take hours: there a sample of its groups is attacked (checks/sample.py), which
-is release enough to be fitted, and the flags, the trials and the interval are the sample's.
+A dozen fits of a large release would take hours: there a sample of its groups is fitted (checks/sample.py). Flags are a
+tail, and a leak in few groups would miss the sample: so every group of the release is then held against the items'
+factors, and the flags are the release's. Ratings are a share of all sole ones, and the control is about the attack:
+for both the sample is enough.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
-from numba import njit
 
 from checks.case import Case
 from checks.chance import CERTAIN, Chance
+from checks.flags import Fitted, Wanted, standing_out
 from checks.lowrank import Fit, Table, Tables, robust_fit
-from checks.real_cells import RealCells
+from checks.real_cells import RealCells, real_among
 from checks.registry import check
 from checks.result import Finding, Outcome
-from checks.sample import said_of, sampled
+from checks.sample import sampled
+from checks.spread import chance_of_all
 from checks.stats import Risk
 
 RANKS = (0, 8, 20, 40, 80)
@@ -38,8 +42,8 @@ CONTROL_RANK = 20
 HEADS = ((0.002, 500, 1_000), (0.01, 1_000, 50_000))  # flags: share of the cells, at least, at most
 LARGEST_SHARE = 0.05
 RARE_SHARE = 0.05
+LINKS = ("links", "links in doubt", "rare links")
 LEAST_ROOM = 30.0  # expected misses of the baseline below which a gain would be noise
-EDGE_SHARE = 0.075  # of the scale at each end, where clipping looks like a residual
 
 
 @dataclass(frozen=True)
@@ -61,8 +65,11 @@ def run(case: Case, threshold: float) -> Finding:
     part = sampled(case, "recovery")
     cells = RealCells.of(part)
     chance = Chance.fitted(part, cells)
-    published = _kept((block.start, block.table()) for block in part.release.blocks())
-    gains = attack(part, cells, published, chance)
+    published = _kept(_tables(part))
+    whole = None
+    if part is not case and chance.overall <= CERTAIN:
+        whole = Whole(case, chance_of_all(case, chance))
+    gains = attack(part, cells, published, chance, whole=whole)
     judged = _judged(gains, chance)
     if not judged:
         nothing = "the release has too few cells to be attacked: nothing is shown about it."
@@ -70,7 +77,7 @@ def run(case: Case, threshold: float) -> Finding:
     worst = max(judged, key=lambda gain: gain.risk.gain_interval[1])
     low, high = worst.risk.gain_interval
     alive, control = _control(part, cells, published, chance, threshold)
-    kinds = ("links", "links in doubt", "rare links", "ratings")
+    kinds = (*LINKS, "ratings")
     best = [
         max((g for g in gains if g.kind == kind), key=lambda g: g.risk.gain, default=None) for kind in kinds
     ]
@@ -81,7 +88,7 @@ def run(case: Case, threshold: float) -> Finding:
         high <= threshold,
         worst.risk.gain,
         worst.risk.n,
-        f"largest gain: {worst}. Best of each kind: {said}. Control: {control}.{said_of(part, case)}",
+        f"largest gain: {worst}. Best of each kind: {said}. Control: {control}.{_said_of(part, case, whole)}",
         ci_low=low,
         ci_high=high,
         control=alive,
@@ -98,21 +105,62 @@ def _judged(gains: list[Gain], chance: Chance) -> list[Gain]:
     return [gain for gain in gains if gain.kind == "ratings" or chance.overall <= CERTAIN]
 
 
+@dataclass(frozen=True)
+class Whole:
+    """The release of which the attacked one is a sample, and how often its cells are real anyway."""
+
+    case: Case
+    chance: Chance
+
+
+def _said_of(part: Case, case: Case, whole: Whole | None) -> str:
+    """Which groups were looked at, where not all for everything."""
+    if part is case:
+        return ""
+    few, all_ = f"{part.release.n_groups:,}", f"{case.release.n_groups:,}"
+    links = f"flags are of all {all_} groups" if whole else "so are the flags, which are not judged"
+    return f" Fits, ratings and control: {few} of {all_} groups, drawn by what is published; {links}."
+
+
 def attack(
-    case: Case, cells: RealCells, tables: Tables, chance: Chance, ranks: tuple[int, ...] = RANKS
+    case: Case,
+    cells: RealCells,
+    tables: Tables,
+    chance: Chance,
+    ranks: tuple[int, ...] = RANKS,
+    whole: Whole | None = None,
 ) -> list[Gain]:
-    """All gains of the attack on a release given as tables."""
+    """All gains of the attack on a release given as tables; the links are sought in the whole, where there is one."""
     shape = (case.release.n_groups, case.release.n_items)
     sole = _SoleRatings.of(case, cells, tables)
     if len(sole.truth) == case.release.cells:
         ranks = (0,)  # every value is one person's: no fit tells more than reading it
     most = min(shape) // 2  # beyond it the fit has so many directions that nothing is left over
-    gains = []
-    for rank in sorted({min(rank, most) for rank in ranks}):
-        fit = robust_fit(tables, shape, rank, case.release.step)
-        name = f"by rank {rank}" if rank else "by item means"
-        gains += _links(case, cells, tables, fit, name, chance) + sole.gains(fit, name)
-    return gains
+    ranks = tuple(sorted({min(rank, most) for rank in ranks}))
+    fits = [robust_fit(tables, shape, rank, case.release.step) for rank in ranks]
+    names = [f"by rank {rank}" if rank else "by item means" for rank in ranks]
+    if whole:
+        everything = partial(_tables, whole.case)
+        links = _links(whole.case, everything, fits, _solved, names, whole.chance)
+    else:
+        links = _links(case, tables, fits, _as_fitted, names, chance)
+    return [
+        gain
+        for fit, name, found in zip(fits, names, links, strict=True)
+        for gain in (*found, *sole.gains(fit, name))
+    ]
+
+
+def _as_fitted(fit: Fit, start: int, table: np.ndarray) -> np.ndarray:
+    return fit.rows(start, len(table))
+
+
+def _solved(fit: Fit, _: int, table: np.ndarray) -> np.ndarray:
+    return fit.solved(table)
+
+
+def _tables(case: Case) -> Iterator[Table]:
+    return ((block.start, block.table()) for block in case.release.blocks())
 
 
 def _kept(tables: Iterable[Table]) -> Tables:
@@ -124,71 +172,33 @@ def _kept(tables: Iterable[Table]) -> Tables:
 # Links
 
 
-def _links(case: Case, cells: RealCells, tables: Tables, fit: Fit, name: str, chance: Chance) -> list[Gain]:
-    """Precision of the cells with the largest residuals, against what item and group explain."""
-    gains = []
+def _links(
+    case: Case, tables: Tables, fits: list[Fit], fitted: Fitted, names: list[str], chance: Chance
+) -> list[list[Gain]]:
+    """Per fit: precision of the cells with the largest residuals, against what item and group explain."""
     some, rare = chance.share < 1, chance.share <= RARE_SHARE
-    for kind, wanted, doubt in (
-        ("links", some, False),
-        ("links in doubt", some, True),
-        ("rare links", rare, True),
-    ):
-        among = int(chance.open_cells[wanted].sum()) if doubt else case.release.cells
-        sizes = [
-            int(min(max(share * among, least), most, LARGEST_SHARE * among)) for share, least, most in HEADS
-        ]
-        most_certain = -np.log1p(-CERTAIN) if doubt else np.inf
-        flags = _largest(case, tables, fit, max(sizes), wanted, chance, most_certain)
-        for keys in (flags[:size] for size in sizes):
+    kinds, heads = [], []
+    for items, doubt in ((some, False), (some, True), (rare, True)):
+        among = int(chance.open_cells[items].sum()) if doubt else case.release.cells
+        heads.append(
+            [int(min(max(share * among, least), most, LARGEST_SHARE * among)) for share, least, most in HEADS]
+        )
+        kinds.append(Wanted(items, -np.log1p(-CERTAIN) if doubt else np.inf, max(heads[-1])))
+    flags = standing_out(case, tables, fits, fitted, kinds, chance)
+    return [_precision(case, own, heads, name, chance) for own, name in zip(flags, names, strict=True)]
+
+
+def _precision(
+    case: Case, flags: list[np.ndarray], heads: list[list[int]], name: str, chance: Chance
+) -> list[Gain]:
+    gains = []
+    for kind, found, sizes in zip(LINKS, flags, heads, strict=True):
+        for keys in (found[:size] for size in sizes):
             expected = float(chance.of(keys).sum())
             if len(keys) - expected >= LEAST_ROOM:
-                risk = Risk(int(cells.among(keys).sum()), len(keys), expected / len(keys))
+                risk = Risk(int(real_among(case, keys).sum()), len(keys), expected / len(keys))
                 gains.append(Gain(kind, f"{name}, {len(keys):,} flags", risk))
     return gains
-
-
-def _largest(
-    case: Case, tables: Tables, fit: Fit, size: int, wanted: np.ndarray, chance: Chance, most_certain: float
-) -> np.ndarray:
-    """Keys (group · items + item) of the `size` cells with the largest residual × group size.
-
-    Of the wanted items only, and only where activity · popularity does not make a real rating too certain anyway.
-    """
-    keys, scores = np.empty(0, np.int64), np.empty(0, np.float32)
-    if size == 0:
-        return keys
-    half = (case.release.high - case.release.low) / 2
-    edge = EDGE_SHARE * 2 * half
-    scale = np.array([case.release.low + half, half - edge, half - edge * 2 / 3], dtype=np.float32)
-    for start, table in tables():
-        rows = slice(start, start + len(table))
-        score = fit.rows(start, len(table))
-        members = case.members[rows].astype(np.float32)
-        likely = (chance.activity[rows], chance.popularity, most_certain)
-        _score(table, members, scale, wanted, *likely, score)
-        score = score.ravel()
-        least = scores[-1] if len(scores) == size else np.float32(0)
-        place = np.flatnonzero(score >= least)
-        if len(place) > size:
-            least = np.partition(score[place], -size)[-size]
-            place = place[score[place] >= least]
-        keys = np.concatenate([keys, place + start * case.release.n_items])
-        scores = np.concatenate([scores, score[place]])
-        order = np.lexsort((keys, -scores))[:size]
-        keys, scores = keys[order], scores[order]
-    return keys
-
-
-@njit(cache=True, nogil=True)
-def _score(table, members, scale, wanted, activity, popularity, limit, fitted):  # type: ignore[no-untyped-def]
-    """Turn fitted values into residual × group size, −1 where a cell is not to be flagged."""
-    centre, most, most_fitted = scale
-    for row in range(len(table)):
-        own, score, size, active = table[row], fitted[row], members[row], activity[row]
-        for item in range(len(own)):
-            inside = abs(own[item] - centre) <= most and abs(score[item] - centre) <= most_fitted
-            inside &= wanted[item] and active * popularity[item] <= limit  # NaN is outside
-            score[item] = abs(own[item] - score[item]) * size if inside else np.float32(-1)
 
 
 # Ratings

@@ -8,7 +8,7 @@ from checks.attacks import recovery
 from checks.case import Case
 from checks.chance import Chance
 from checks.lowrank import item_means, robust_fit
-from checks.real_cells import RealCells
+from checks.real_cells import RealCells, real_among
 from checks.registry import registered
 
 
@@ -174,6 +174,6 @@ def test_chance_adds_up_to_the_real_ratings(case, name):
     keys = np.flatnonzero(there)
     expected = np.zeros(there.shape)
     expected.flat[keys] = chance.of(keys)
-    real = RealCells.of(opened).among(np.arange(there.size)).reshape(there.shape) & there
+    real = real_among(opened, np.arange(there.size)).reshape(there.shape) & there
     assert expected.sum(axis=0) == pytest.approx(real.sum(axis=0), abs=0.5)
     assert expected.sum(axis=1) == pytest.approx(real.sum(axis=1), abs=0.5)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checks import sample
-from checks.real_cells import RealCells
+from checks.real_cells import RealCells, real_among
 from checks.registry import registered
 from checks.release import Profiles
 from checks.sample import SampledRelease, rows_of, said_of, sampled
@@ -71,9 +71,8 @@ def test_real_cells_by_hand(tmp_path):
         np.array([0, 0, 1, 2, 3]), np.array([0, 1, 0, 2, 2]), np.array([5, 4, 1, 2, 3]), (4, 3)
     )
     values = np.array([[3, 4, np.nan], [2, np.nan, 2]], dtype=np.float32)
-    cells = RealCells.of(
-        made.case(made.Made(ratings, np.array([0, 0, 1, 1]), values, k=2), tmp_path / "hand")
-    )
+    opened = made.case(made.Made(ratings, np.array([0, 0, 1, 1]), values, k=2), tmp_path / "hand")
+    cells = RealCells.of(opened)
     assert list(zip(cells.groups, cells.items, cells.number, cells.total, strict=True)) == [
         (0, 0, 2, 6),
         (0, 1, 1, 4),
@@ -81,7 +80,7 @@ def test_real_cells_by_hand(tmp_path):
     ]
     assert cells.published.tolist() == pytest.approx([3, 4, 2], abs=1e-6)
     assert cells.rows(1, 1) == slice(2, 3)
-    assert cells.among(np.array([0, 1, 2, 5])).tolist() == [True, True, False, True]
+    assert real_among(opened, np.array([0, 1, 2, 5])).tolist() == [True, True, False, True]
     assert sorted(cells.rated.tolist()) == [1, 1, 1, 2]
     assert sorted(cells.rating_sums.tolist()) == [1, 2, 3, 9]
 
@@ -122,7 +121,9 @@ def test_the_recovery_attack_on_a_sample_tells_good_from_bad(case, monkeypatch):
     assert good.passed
     assert good.control
     assert not bad.passed
-    assert "Looked at: 40 of " in good.detail
+    assert (
+        "ratings and control: 40 of 60 groups, drawn by what is published; flags are of all 60" in good.detail
+    )
 
 
 def test_contributors_are_counted_in_all_groups_whatever_is_sampled(case, monkeypatch):

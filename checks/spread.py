@@ -1,0 +1,93 @@
+"""From a sample of the groups to all: how often any published cell holds a real rating anyway.
+
+Fitting activity and popularity of a large release together takes many walks. The sample's popularity is near enough
+to begin with: every group's activity follows from it, every item's popularity from these, over all groups, and the
+activities once more. Each is solved from how many published cells lie in each of some hundred bins of the other.
+"""
+
+import numpy as np
+import scipy.sparse as sp
+
+from checks.case import Case
+from checks.chance import CERTAIN, ROUNDS, Chance, _newton
+
+BINS = 200
+SPAN = 1e-6  # of the largest: below it no chance matters
+
+
+def chance_of_all(case: Case, part: Chance) -> Chance:
+    """The model of the whole release, beginning from that of a sample."""
+    by_group, by_item, published = _counted(case)
+    activity = _activity(case, np.ones(case.release.n_groups), by_group, part.popularity)
+    popularity = np.maximum(part.popularity, by_item / np.maximum(published, 1))  # seen nowhere in the sample
+    counts, typical = _per_item(case, activity)
+    popularity = _solved(popularity, by_item, counts, typical)
+    activity = _activity(case, activity, by_group, popularity)
+    counts, typical = _per_item(case, activity)
+    in_doubt = np.outer(popularity, typical) <= -np.log1p(-CERTAIN)
+    open_cells = np.where(in_doubt, counts, 0).sum(axis=1).astype(np.int64)
+    overall = float(by_item.sum() / max(1, published.sum()))
+    return Chance(activity, popularity, by_item / np.maximum(published, 1), open_cells, overall)
+
+
+def _counted(case: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Published cells with a real rating, per group and per item; published cells per item."""
+    by_group = np.zeros(case.release.n_groups, dtype=np.int64)
+    by_item, published = (np.zeros(case.release.n_items, dtype=np.int64) for _ in range(2))
+    for block in case.group_blocks():
+        profiles = block.profiles
+        whole = profiles.items is None
+        there = slice(None) if whole else ~np.isnan(block.published)
+        by_item += np.bincount(block.items[there], minlength=len(by_item))
+        by_group[profiles.rows_slice] = np.bincount(block.groups[there] - block.start, minlength=block.rows)
+        published += block.rows if whole else np.bincount(profiles.items, minlength=len(by_item))
+    return by_group, by_item, published
+
+
+def _activity(case: Case, start: np.ndarray, by_group: np.ndarray, popularity: np.ndarray) -> np.ndarray:
+    """Every group's activity, given the items' popularity."""
+    bins, typical = _binned(popularity)
+    member_of = _one_hot(bins)
+    activity = np.empty(len(start))
+    for block in case.release.blocks():
+        rows = block.rows_slice
+        if block.items is None:
+            counts = np.broadcast_to(np.bincount(bins, minlength=BINS), (block.rows, BINS))
+        else:
+            counts = (block.pattern() @ member_of).toarray()
+        activity[rows] = _solved(start[rows], by_group[rows], counts, typical)
+    return activity
+
+
+def _per_item(case: Case, activity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Items × bins of the groups' activity: published cells; and the activity of each bin."""
+    bins, typical = _binned(activity)
+    counts = np.zeros((case.release.n_items, BINS))
+    for block in case.release.blocks():
+        own = bins[block.rows_slice]
+        if block.items is None:
+            counts += np.bincount(own, minlength=BINS)
+        else:
+            counts += (_one_hot(own).T @ block.pattern()).toarray().T
+    return counts, typical
+
+
+def _binned(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The bin of every value, by its logarithm, and the mean of the values in each bin."""
+    largest = max(float(values.max(initial=0)), 1e-9)
+    bins = np.digitize(values, np.geomspace(SPAN * largest, largest, BINS)[1:-1])
+    count = np.bincount(bins, minlength=BINS)
+    return bins, np.bincount(bins, weights=values, minlength=BINS) / np.maximum(count, 1)
+
+
+def _one_hot(bins: np.ndarray) -> sp.csr_array:
+    ones = np.ones(len(bins), dtype=np.float32)
+    return sp.csr_array((ones, bins, np.arange(len(bins) + 1)), shape=(len(bins), BINS))
+
+
+def _solved(now: np.ndarray, wanted: np.ndarray, counts: np.ndarray, typical: np.ndarray) -> np.ndarray:
+    """One side of 1 − exp(−activity · popularity), so that the cells of each row add up to what is wanted."""
+    for _ in range(ROUNDS // 2):  # as many steps as the fit of a small release takes for each side
+        absent = counts * np.exp(np.outer(-now, typical))
+        now = _newton(now, wanted, counts.sum(axis=1) - absent.sum(axis=1), absent @ typical)
+    return now
