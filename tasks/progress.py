@@ -30,23 +30,34 @@ class StepProgress:
 
 
 class LogProgress:
-    """Progress for logs: a line at each quarter, with the time left."""
+    """Progress for logs: a line when a step begins and at each quarter, with the time left."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._begun: dict[str, float] = {}
+        self._since: dict[
+            str, tuple[float, int]
+        ] = {}  # when the clock was started, and what was done by then
         self._quarters: dict[str, int] = {}
 
     def __call__(self, step: str, done: int, total: int) -> None:
-        """Log a quarter that is newly reached; 0 begins a step anew."""
-        if done == 0 or step not in self._begun:
-            self._begun[step], self._quarters[step] = self._clock(), 0
+        """Log a beginning, or a quarter that is newly reached.
+
+        0 begins a step anew. Inside a step it only starts the clock anew: what took time so far was of another kind.
+        """
+        running = self._quarters.get(step, 4) < 4
+        if done == 0 or step not in self._since:
+            self._since[step], self._quarters[step] = (self._clock(), done), 0
+        if done == 0 and not running:
+            log.info("%s: begins", step)
         quarter = 4 * done // max(total, 1)
         if quarter <= self._quarters[step]:
             return
         self._quarters[step] = quarter
-        left = (self._clock() - self._begun[step]) * (total - done) / done
-        log.info("%s: %d of %d%s", step, done, total, f", about {left:.0f} s left" if done < total else "")
+        start, before = self._since[step]
+        left = ""
+        if before < done < total:
+            left = f", about {(self._clock() - start) * (total - done) / (done - before):.0f} s left"
+        log.info("%s: %d of %d%s", step, done, total, left)
 
 
 log_progress = LogProgress()

@@ -25,11 +25,30 @@ def test_the_log_has_quarters_and_the_time_left(lines):
     for done in range(101):
         tell("padding", done, 100)
     assert lines() == [
+        "padding: begins",
         "padding: 25 of 100, about 30 s left",
         "padding: 50 of 100, about 20 s left",
         "padding: 75 of 100, about 10 s left",
         "padding: 100 of 100",
     ]
+
+
+def test_time_left_is_of_what_is_counted(lines):
+    """A hundred seconds of something else, then a block in ten."""
+    now = iter([0.0, 100.0, 110.0])
+    tell = LogProgress(lambda: next(now))
+    for done, total in ((0, 1), (0, 4), (1, 4), (4, 4)):
+        tell("evaluate", done, total)
+    assert lines() == ["evaluate: begins", "evaluate: 1 of 4, about 30 s left", "evaluate: 4 of 4"]
+
+
+def test_no_time_left_is_said_where_none_is_known(lines):
+    """What nobody saw begin: the first report starts the clock."""
+    now = iter([0.0, 10.0])
+    tell = LogProgress(lambda: next(now))
+    for done in (5, 10, 20):
+        tell("audit", done, 20)
+    assert lines() == ["audit: 5 of 20", "audit: 10 of 20, about 20 s left", "audit: 20 of 20"]
 
 
 @pytest.mark.parametrize(
@@ -38,9 +57,10 @@ def test_the_log_has_quarters_and_the_time_left(lines):
         ([(1, 1)], ["1 of 1"]),
         ([(1, 3), (2, 3), (3, 3)], ["1 of 3", "2 of 3", "3 of 3"]),
         ([(7, 10), (10, 10)], ["7 of 10", "10 of 10"]),  # quarters may be passed over
-        ([(0, 5), (4, 5)], ["4 of 5"]),
-        ([(0, 1), (1, 1), (0, 1), (1, 1)], ["1 of 1", "1 of 1"]),  # the same step again
-        ([(0, 0)], []),
+        ([(0, 5), (4, 5)], ["begins", "4 of 5"]),
+        ([(0, 1), (1, 1), (0, 1), (1, 1)], ["begins", "1 of 1"] * 2),  # the same step again
+        ([(0, 1), (0, 2), (1, 2), (2, 2)], ["begins", "1 of 2", "2 of 2"]),  # it learns how much there is
+        ([(0, 0)], ["begins"]),
     ],
 )
 def test_whatever_a_step_reports_is_logged(lines, reports, logged):
@@ -72,6 +92,7 @@ def test_a_step_begins_and_ends_whatever_it_says_itself():
 
 def test_a_step_run_as_by_airflow_is_in_the_log(lines, config, tmp_path):
     pipeline.run_step("sampling", config(), SNAPSHOT, Store(tmp_path))
+    assert "sampling: begins" in lines()
     assert "sampling: 1 of 1" in lines()
     assert any(line.startswith("ingest: ") and "of" in line for line in lines())
 
@@ -95,4 +116,4 @@ def test_elsewhere_progress_goes_to_the_log(lines, monkeypatch):
     with display.progress_bars() as tell:
         tell("expand", 0, 4)
         tell("expand", 4, 4)
-    assert lines() == ["expand: 4 of 4"]
+    assert lines() == ["expand: begins", "expand: 4 of 4"]

@@ -204,6 +204,7 @@ def _rank_profiles(
     if len(users) > most:
         users = np.sort(job.rng("ranked").choice(users, most, replace=False))
     blocks = [users[start : start + USERS_PER_BLOCK] for start in range(0, len(users), USERS_PER_BLOCK)]
+    job.progress(0, len(blocks))  # the shadow run's time says nothing about the time these take
     parts = job.engine.map(
         _rank_block,
         blocks,

@@ -28,7 +28,7 @@ KEY = OwnerKey(b"k" * 32)
 def evaluated(tmp_path, taste_matrix):
     """Run the step on a matrix: (matrix, store) → its directory."""
 
-    def run(matrix, store="store"):
+    def run(matrix, store="store", tell=lambda *_: None):
         place = tmp_path / "given"
         if not place.exists():
             place.mkdir()
@@ -36,7 +36,7 @@ def evaluated(tmp_path, taste_matrix):
             write_ids(place, "item", [f"i{n:04}" for n in range(matrix.shape[1])])
             write_matrix(place, matrix)
         config = parse({"release": {"name": "t"}, "source": {"format": "csv", "path": "-", "scale": [1, 5]}})
-        opened = pipeline.open_run(config, SNAPSHOT, Store(tmp_path / store), Engine(), lambda *_: None)
+        opened = pipeline.open_run(config, SNAPSHOT, Store(tmp_path / store), Engine(), tell)
         given = {"ingest": {"path": str(place), "digest": "given", "counts": {}}}
         reference = pipeline.execute("evaluate", replace(opened, key=KEY, given=given))
         return tmp_path / store / "private" / "t" / SNAPSHOT.isoformat() / "work" / "evaluate", reference
@@ -201,6 +201,13 @@ def test_the_split_does_not_depend_on_the_blocks(evaluated, taste_matrix, monkey
     monkeypatch.setattr(evaluate, "CELLS_PER_BLOCK", 50)
     other, _ = evaluated(matrix, "another")
     assert files_below(one) == files_below(other)
+
+
+def test_the_clock_starts_anew_when_ranking_begins(evaluated, taste_matrix):
+    told = []
+    evaluated(taste_matrix(users=500, items=20), tell=lambda *step: told.append(step))
+    assert [step[1:] for step in told if step[0] == "evaluate"] == [(0, 1), (0, 2), (1, 2), (2, 2)]
+    assert told.index(("evaluate", 0, 2)) > max(n for n, step in enumerate(told) if "shadow" in step[0])
 
 
 def test_fewer_people_are_ranked_where_each_is_compared_with_much(evaluated, taste_matrix, monkeypatch):
