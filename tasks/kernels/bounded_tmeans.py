@@ -76,18 +76,18 @@ def bounded_tmeans(
         labels = np.zeros(s, np.int32)
         return labels, x.means(labels, 1)
     draws = rng.random((8, t, 2 + int(math.log(t))))  # drawn at once: the stream does not depend on the data
+    cells = s**2 * x.width
+    if metric == "euclidean" and s <= _MOST_PAIRED and (x.paired_cheaply or cells <= 10 * _MOST_CELLS):
+        labels = _search(x.squared_pairs(), t, min_size, most, draws)
+        return labels, x.means(labels, t)
     narrow = x.embedding(rng)
-    cells, exact = s**2 * x.width, False
     if s > _MOST_PAIRED:
         labels = _start_large(narrow, t, min_size, most, draws[0])
-    elif metric == "euclidean" and (x.paired_cheaply or cells <= 10 * _MOST_CELLS):
-        labels, exact = _search(x.squared_pairs(), t, min_size, most, draws), True
     elif metric != "euclidean" and cells <= _MOST_CELLS:
         labels = _search(_metric_pairs(x, metric, max_diff), t, min_size, most, draws)
     else:
         labels = _search(squared_pairs(narrow), t, min_size, most, draws)
-    if not exact:
-        labels = _refine(x, narrow, labels, t, min_size, most, metric, max_diff, iterations)
+    labels = _refine(x, narrow, labels, t, min_size, most, metric, max_diff, iterations)
     return labels, x.means(labels, t)
 
 
