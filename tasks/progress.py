@@ -34,21 +34,20 @@ class LogProgress:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._since: dict[
-            str, tuple[float, int]
-        ] = {}  # when the clock was started, and what was done by then
+        # When the clock was started, and how much was done by then.
+        self._since: dict[str, tuple[float, int]] = {}
         self._quarters: dict[str, int] = {}
 
     def __call__(self, step: str, done: int, total: int) -> None:
         """Log a beginning, or a quarter that is newly reached.
 
-        0 begins a step anew. Inside a step it only starts the clock anew: what took time so far was of another kind.
+        0 starts the clock anew: when a step begins, and when it comes to what it counts (time spent on something else
+        before tells nothing about it).
         """
-        running = self._quarters.get(step, 4) < 4
         if done == 0 or step not in self._since:
             self._since[step], self._quarters[step] = (self._clock(), done), 0
-        if done == 0 and not running:
-            log.info("%s: begins", step)
+        if done == 0:
+            log.info("%s: %s", step, f"0 of {total}" if total > 1 else "begins")
         quarter = 4 * done // max(total, 1)
         if quarter <= self._quarters[step]:
             return

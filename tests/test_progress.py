@@ -25,7 +25,7 @@ def test_the_log_has_quarters_and_the_time_left(lines):
     for done in range(101):
         tell("padding", done, 100)
     assert lines() == [
-        "padding: begins",
+        "padding: 0 of 100",
         "padding: 25 of 100, about 30 s left",
         "padding: 50 of 100, about 20 s left",
         "padding: 75 of 100, about 10 s left",
@@ -39,7 +39,12 @@ def test_time_left_is_of_what_is_counted(lines):
     tell = LogProgress(lambda: next(now))
     for done, total in ((0, 1), (0, 4), (1, 4), (4, 4)):
         tell("evaluate", done, total)
-    assert lines() == ["evaluate: begins", "evaluate: 1 of 4, about 30 s left", "evaluate: 4 of 4"]
+    assert lines() == [
+        "evaluate: begins",
+        "evaluate: 0 of 4",
+        "evaluate: 1 of 4, about 30 s left",
+        "evaluate: 4 of 4",
+    ]
 
 
 def test_no_time_left_is_said_where_none_is_known(lines):
@@ -57,9 +62,10 @@ def test_no_time_left_is_said_where_none_is_known(lines):
         ([(1, 1)], ["1 of 1"]),
         ([(1, 3), (2, 3), (3, 3)], ["1 of 3", "2 of 3", "3 of 3"]),
         ([(7, 10), (10, 10)], ["7 of 10", "10 of 10"]),  # quarters may be passed over
-        ([(0, 5), (4, 5)], ["begins", "4 of 5"]),
+        ([(0, 5), (4, 5)], ["0 of 5", "4 of 5"]),
         ([(0, 1), (1, 1), (0, 1), (1, 1)], ["begins", "1 of 1"] * 2),  # the same step again
-        ([(0, 1), (0, 2), (1, 2), (2, 2)], ["begins", "1 of 2", "2 of 2"]),  # it learns how much there is
+        ([(0, 1), (0, 1), (1, 1)], ["begins", "begins", "1 of 1"]),  # again, after a failure
+        ([(0, 1), (0, 2), (1, 2), (2, 2)], ["begins", "0 of 2", "1 of 2", "2 of 2"]),  # it knows how much now
         ([(0, 0)], ["begins"]),
     ],
 )
@@ -116,4 +122,4 @@ def test_elsewhere_progress_goes_to_the_log(lines, monkeypatch):
     with display.progress_bars() as tell:
         tell("expand", 0, 4)
         tell("expand", 4, 4)
-    assert lines() == ["expand: begins", "expand: 4 of 4"]
+    assert lines() == ["expand: 0 of 4", "expand: 4 of 4"]
