@@ -7,6 +7,7 @@ failed. Nothing here raises because a release is bad; it returns a verdict that 
 import contextlib
 import datetime
 import logging
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from checks.truth import Truth
 from tasks.config import Source
 from tasks.config.gate import check_names
 from tasks.engine import Engine, single_threaded
-from tasks.errors import MurmurError, Refused, UsageError
+from tasks.errors import DiskFull, MurmurError, Refused, UsageError, room_in
 from tasks.store import read_json
 
 log = logging.getLogger("murmur.gate")
@@ -34,11 +35,11 @@ def judge(
     engine: Engine | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Verdict:
-    """Run the whole gate on a candidate. A source that cannot be read is a usage error, anything else a
-    verdict."""
+    """Run the whole gate on a candidate. A source that cannot be read is a usage error, and a disk that is full ends
+    the judge without a verdict; anything else is one."""
     private = Path(private_dir)
     try:
-        with readable("the published files or the membership"):
+        with readable("the published files or the membership", private):
             release = Release(release_dir, private)
             truth = Truth.read(release, private, source, snapshot, engine)
     except Refused as problem:
@@ -110,10 +111,12 @@ def judge_case(
 
 
 @contextlib.contextmanager
-def readable(what: str) -> Iterator[None]:
-    """Damaged files raise whatever their reader meets first; for the gate they are all one thing."""
+def readable(what: str, private: Path | None = None) -> Iterator[None]:
+    """Damaged files raise whatever their reader meets first; for the gate they are all one thing. No room for the
+    working files (in `private`) is another."""
     try:
-        yield
+        with room_in(_scratch(private)):
+            yield
     except MurmurError:
         raise
     except Exception as problem:
@@ -122,10 +125,17 @@ def readable(what: str) -> Iterator[None]:
         ) from None
 
 
+def _scratch(private: Path | None) -> Path:
+    return private or Path(tempfile.gettempdir())
+
+
 def run_check(check: Check, case: Case, threshold: float) -> CheckResult:
     """One check, and the reasons for failing that no check may decide about itself."""
     try:
-        finding = check.run(case, threshold)
+        with room_in(_scratch(case.private)):
+            finding = check.run(case, threshold)
+    except DiskFull:  # neither passed nor failed
+        raise
     except MurmurError as problem:
         return _failed(check, threshold, problem.what)
     except Exception as problem:

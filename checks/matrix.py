@@ -1,15 +1,17 @@
 """The ratings of a source as a matrix in files, made without ever holding them all.
 
-Pieces of the source become *runs*: ids as numbers, rows in the order of the source within ranges of users. Every range
-is then put together from all runs, and the ranges are joined to one file per column, which all processes map.
-Memory is that of one run or one range per process, whatever the size of the source.
+Pieces of the source become *runs*: ids as numbers, rows in the order of the source within small parts of the users
+(*grains*). Neighbouring grains with some million ratings are a range, which is put together from all runs; the ranges
+are joined to one file per column, which all processes map.
+Memory is that of one run or one range per process, whatever the size of the source and whoever rated most.
 """
 
 import datetime
 import shutil
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,15 +26,15 @@ from numba import njit
 from checks.scratch import mapped
 from tasks.config import Source
 from tasks.engine import Engine
-from tasks.errors import Refused
+from tasks.errors import Refused, room_in
 
 if TYPE_CHECKING:
     from tasks.formats import Piece, RatingBlock
 
 PIECES_AT_ONCE = 16
-ROWS_AT_ONCE = 2_000_000
-USERS_AT_ONCE = 16_384
-STRANGER_RANGES = 16  # people who are not in the release are spread over these by a hash of their id
+ROWS_AT_ONCE = 2_000_000  # of a run, and about as many of a range
+GRAINS = 4_096  # equal parts of the listed users, of which ranges are put together
+STRANGER_GRAINS = 256  # people who are not in the release are spread over these by a hash of their id
 COLUMNS = {"users": np.int32, "items": np.int32, "ratings": np.float32, "times": np.int64}
 DAY_SECONDS = 86_400
 
@@ -88,22 +90,22 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Run:
-    """Some rows of the source in files; those of range r are from edges[r] to edges[r + 1].
+    """Some rows of the source in files; those of grain g are from edges[g] to edges[g + 1].
 
-    Strangers are numbered within the run, by their place in `strangers`.
+    Strangers are numbered within the run, by their place in its file of their digests: a run travels between
+    processes, and nobody's id with it.
     """
 
     name: str
     edges: np.ndarray
-    strangers: pa.StringArray
     missing_items: pa.StringArray
     timed: bool
     rows_read: int
 
-    def read(self, place: Path, column: str, part: int) -> np.ndarray:
+    def read(self, place: Path, column: str, grains: tuple[int, int]) -> np.ndarray:
         """One column of a range."""
         dtype = np.dtype(COLUMNS[column])
-        first, last = int(self.edges[part]), int(self.edges[part + 1])
+        first, last = (int(self.edges[grain]) for grain in grains)
         return np.fromfile(
             place / f"{self.name}.{column}", dtype, last - first, offset=first * dtype.itemsize
         )
@@ -161,12 +163,12 @@ def write_runs(blocks: Iterable["RatingBlock"], ids: Ids, place: Path, name: str
 def _write_run(blocks: list["RatingBlock"], ids: Ids, place: Path, name: str) -> Run:
     users, strangers = _numbers([block.users for block in blocks], ids.users)
     items, missing = _numbers([block.items for block in blocks], ids.items)
-    stranger_range = -(-len(ids.users) // USERS_AT_ONCE)
-    bucket = pd.util.hash_array(strangers.to_numpy(zero_copy_only=False)) % STRANGER_RANGES
+    digests = pd.util.hash_array(strangers.to_numpy(zero_copy_only=False))
     away = -1 - np.minimum(users, -1)  # the place among the strangers, where it is one
-    ranges = users // USERS_AT_ONCE
+    grains = users // _grain(len(ids.users))
     if len(strangers):
-        ranges = np.where(users >= 0, ranges, stranger_range + bucket[away].astype(np.int32))
+        bucket = GRAINS + (digests % STRANGER_GRAINS).astype(np.int32)
+        grains = np.where(users >= 0, grains, bucket[away])
     timed = all(block.timestamps is not None for block in blocks)
     columns: dict[str, np.ndarray] = {
         "users": np.where(users >= 0, users, away),
@@ -175,13 +177,19 @@ def _write_run(blocks: list["RatingBlock"], ids: Ids, place: Path, name: str) ->
     }
     if timed:
         columns["times"] = np.concatenate([np.asarray(block.timestamps, np.int64) for block in blocks])
-    order = None if (ranges[1:] >= ranges[:-1]).all() else np.argsort(ranges.astype(np.uint16), kind="stable")
-    for column, values in columns.items():
-        (values if order is None else values[order]).tofile(place / f"{name}.{column}")
-    counts = np.bincount(ranges, minlength=stranger_range + STRANGER_RANGES)
+    order = None if (grains[1:] >= grains[:-1]).all() else np.argsort(grains.astype(np.uint16), kind="stable")
+    with room_in(place, scratch=True):
+        for column, values in columns.items():
+            (values if order is None else values[order]).tofile(place / f"{name}.{column}")
+        digests.tofile(place / f"{name}.strangers")
+    counts = np.bincount(grains, minlength=GRAINS + STRANGER_GRAINS)
     edges = np.concatenate([[0], np.cumsum(counts)])
     rows_read = sum(getattr(block, "rows_read", len(block.ratings)) for block in blocks)
-    return Run(name, edges, strangers, missing, timed, rows_read)
+    return Run(name, edges, missing, timed, rows_read)
+
+
+def _grain(users: int) -> int:
+    return max(1, -(-users // GRAINS))
 
 
 def _numbers(columns: list[pa.Array], known: pa.StringArray) -> tuple[np.ndarray, pa.StringArray]:
@@ -216,21 +224,22 @@ def join(runs: list[Run], ids: IdArrays, place: Path, engine: Engine | None = No
         )
     timed = all(run.timed for run in runs)
     runs = [run for run in runs if run.edges[-1]]
-    unlisted_users = _number_strangers(runs, place)
+    unlisted_users = len(np.unique(np.concatenate([_strangers(run, place) for run in runs])))
     missing = pc.unique(pa.concat_arrays([run.missing_items for run in runs]))
-    bare = [Run(r.name, r.edges, r.strangers[:0], r.missing_items[:0], r.timed, r.rows_read) for r in runs]
+    bare = [replace(run, missing_items=run.missing_items[:0]) for run in runs]
     size = (len(ids.users), len(ids.items))
-    ranges = range(len(runs[0].edges) - 1)
+    ranges = _ranges(np.sum([np.diff(run.edges) for run in runs], axis=0))
     parts = (engine or Engine()).map(_join_range, ranges, runs=bare, place=place, size=size, timed=timed)
     for run in runs:
-        for column in (*COLUMNS, "strangers.npy"):
+        for column in (*COLUMNS, "strangers"):
             (place / f"{run.name}.{column}").unlink(missing_ok=True)
     listed = [part for part in parts if part["rated"] is not None]
     indptr = np.concatenate([[0], *(part["rated"] for part in listed)]).cumsum()
     if indptr[-1] < 2**31:  # as the columns: SciPy would copy the narrower of the two into memory
         indptr = indptr.astype(np.int32)
     kinds: dict[str, Any] = {"items": np.int32, "ratings": np.float32} | ({"days": np.int32} if timed else {})
-    arrays = {name: _joined(place, name, len(listed), kind) for name, kind in kinds.items()}
+    firsts = [first for first, _ in ranges if first < GRAINS]
+    arrays = {name: _joined(place, name, firsts, kind) for name, kind in kinds.items()}
     return Matrix(
         sp.csr_array((arrays["ratings"], arrays["items"], indptr), shape=size),
         arrays.get("days"),
@@ -241,18 +250,21 @@ def join(runs: list[Run], ids: IdArrays, place: Path, engine: Engine | None = No
     )
 
 
-def _number_strangers(runs: list[Run], place: Path) -> int:
-    """Give everybody who is not listed one number in all runs; only numbers are written."""
-    everybody = pc.unique(pa.concat_arrays([run.strangers for run in runs]))
-    for run in runs:
-        numbers = pc.index_in(run.strangers, value_set=everybody).to_numpy().astype(np.int32)
-        np.save(place / f"{run.name}.strangers.npy", numbers)
-    return len(everybody)
+def _ranges(rows: np.ndarray) -> list[tuple[int, int]]:
+    """Neighbouring grains (the first, and the one after the last) with about ROWS_AT_ONCE rows; listed people and
+    strangers are never in one range."""
+    number = (np.cumsum(rows) - rows) // ROWS_AT_ONCE
+    starts = np.union1d(np.flatnonzero(np.diff(number, prepend=-1)), [0, GRAINS]).tolist()
+    return list(pairwise([*starts, len(rows)]))
 
 
-def _joined(place: Path, name: str, parts: int, dtype: type[np.generic]) -> np.ndarray:
-    with (place / name).open("wb") as whole:
-        for part in range(parts):
+def _strangers(run: Run, place: Path) -> np.ndarray:
+    return np.fromfile(place / f"{run.name}.strangers", np.uint64)
+
+
+def _joined(place: Path, name: str, parts: list[int], dtype: type[np.generic]) -> np.ndarray:
+    with room_in(place, scratch=True), (place / name).open("wb") as whole:
+        for part in parts:
             path = place / f"part-{part}.{name}"
             with path.open("rb") as file:
                 shutil.copyfileobj(file, whole, 2**22)
@@ -261,32 +273,34 @@ def _joined(place: Path, name: str, parts: int, dtype: type[np.generic]) -> np.n
 
 
 def _join_range(
-    part: int, *, runs: list[Run], place: Path, size: tuple[int, int], timed: bool
+    grains: tuple[int, int], *, runs: list[Run], place: Path, size: tuple[int, int], timed: bool
 ) -> dict[str, Any]:
     """One range of users: counts what there is of each, and writes the rows of those who are listed."""
     n_users, n_items = size
     wanted = [name for name in COLUMNS if timed or name != "times"]
-    table = {name: np.concatenate([run.read(place, name, part) for run in runs]) for name in wanted}
-    first = part * USERS_AT_ONCE
-    if first >= n_users:  # strangers
-        numbers = [
-            np.load(place / f"{run.name}.strangers.npy")[run.read(place, "users", part)] for run in runs
-        ]
-        users, distinct = pd.factorize(np.concatenate(numbers))
-        width = len(distinct)
+    table = {name: np.concatenate([run.read(place, name, grains) for run in runs]) for name in wanted}
+    listed = grains[0] < GRAINS
+    if listed:
+        first, last = (min(grain * _grain(n_users), n_users) for grain in grains)
+        users: np.ndarray = table["users"] - np.int32(first)
+        width = last - first
     else:
-        users, width = table["users"] - first, min(USERS_AT_ONCE, n_users - first)
+        digests = [_strangers(run, place)[run.read(place, "users", grains)] for run in runs]
+        users, distinct = pd.factorize(np.concatenate(digests))
+        width = len(distinct)
     times = table.get("times", np.zeros(0, np.int64))
     kept = _last_of_each(users.astype(np.int32), table["items"], times, width, n_items)
     seen = np.bincount(users[kept], minlength=width) > 0
     kept = kept[table["items"][kept] >= 0]
     raters = np.bincount(table["items"][kept], minlength=n_items)
-    if first >= n_users:
+    if not listed:
         return {"raters": raters, "seen": seen, "rated": None}
-    table["items"][kept].tofile(place / f"part-{part}.items")
-    table["ratings"][kept].tofile(place / f"part-{part}.ratings")
-    if timed:
-        (times[kept] // DAY_SECONDS).astype(np.int32).tofile(place / f"part-{part}.days")
+    part = f"part-{grains[0]}"
+    with room_in(place, scratch=True):
+        table["items"][kept].tofile(place / f"{part}.items")
+        table["ratings"][kept].tofile(place / f"{part}.ratings")
+        if timed:
+            (times[kept] // DAY_SECONDS).astype(np.int32).tofile(place / f"{part}.days")
     return {"raters": raters, "seen": seen, "rated": np.bincount(users[kept], minlength=width)}
 
 

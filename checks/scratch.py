@@ -1,19 +1,79 @@
 """The judge's working files: the owner's alone, mapped rather than held, gone when nobody needs them."""
 
+import errno
+import fcntl
 import mmap
+import os
 import tempfile
+import time
+import weakref
 from pathlib import Path
 
 import numpy as np
 
+from tasks.errors import room_in
+from tasks.store import remove
 
-def working_files(private: Path | None) -> tempfile.TemporaryDirectory:
+PREFIX = ".attack-"
+ABANDONED_SECONDS = 86_400
+NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+class WorkingFiles(tempfile.TemporaryDirectory):
+    """A directory that goes with the object, and is held (a lock) for as long as the process lives."""
+
+    def __init__(self, prefix: str, place: Path | None) -> None:
+        super().__init__(prefix=prefix, dir=place)
+        handle = os.open(self.name, os.O_RDONLY)
+        weakref.finalize(self, os.close, handle)
+        _hold(handle)
+
+
+def working_files(private: Path | None) -> WorkingFiles:
     """A directory readable by the owner only, beside the private files where there are any (workers on other
     machines see those); removed with the object."""
+    if private is not None:
+        _remove_abandoned(private)
+    with room_in(private or Path(tempfile.gettempdir()), scratch=True):
+        try:
+            return WorkingFiles(PREFIX, private)
+        except OSError as problem:
+            if private is None or problem.errno not in NOT_OURS:
+                raise
+            # An audit may be allowed to read the private files and not to write.
+            return WorkingFiles("murmur-attack-", None)
+
+
+def _remove_abandoned(private: Path) -> None:
+    """What a judge that was killed left here: of yesterday or before, and held by nobody."""
+    for place in private.glob(f"{PREFIX}*"):
+        try:
+            if time.time() - place.stat().st_mtime < ABANDONED_SECONDS:
+                continue
+            handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:  # somebody else's, or gone by now
+            continue
+        try:
+            if _hold(handle):
+                remove(place)
+        finally:
+            os.close(handle)
+
+
+def _hold(handle: int) -> bool:
     try:
-        return tempfile.TemporaryDirectory(prefix=".attack-", dir=private)
-    except OSError:  # an audit may be allowed to read the private files and not to write
-        return tempfile.TemporaryDirectory(prefix="murmur-attack-")
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # another has it, or the file system knows no locks: then nothing is removed, either
+        return False
+    return True
+
+
+def create(path: Path, size: int) -> np.ndarray:
+    """A new file of zeros to fill through its map. Its room is taken at once: a page of a map for which there is none
+    when it is touched kills the process."""
+    with room_in(path.parent, scratch=True), path.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, size)
+    return np.memmap(path, mode="r+", shape=(size,))
 
 
 def mapped(path: Path, dtype: type[np.generic]) -> np.ndarray:

@@ -9,7 +9,9 @@ import functools
 import json
 import logging
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from importlib.resources import files
@@ -27,6 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code (0 done, 2 usage or input, 3 refused, 1 anything else)."""
     given = sys.argv[1:] if arguments is None else arguments
     as_json = "--json" in given
+    _end_in_order()
     try:
         options = _parser().parse_args(_joined(given))
         _log_to_stderr(options.verbose)
@@ -53,6 +56,17 @@ def main(arguments: list[str] | None = None) -> int:
 
         show(result)
     return code
+
+
+def _end_in_order() -> None:
+    """Asked to terminate, leave as after an error, so that working files are removed; nothing cuts that short."""
+
+    def leave(number: int, frame: object) -> NoReturn:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is threading.main_thread():  # nobody else may say so
+        signal.signal(signal.SIGTERM, leave)
 
 
 def _joined(arguments: list[str]) -> list[str]:
@@ -226,13 +240,14 @@ def command_audit(options: argparse.Namespace) -> Outcome:
     from checks.gate import audit
     from tasks.display import progress_bars
     from tasks.engine import engine
+    from tasks.store import owner_only
 
     published, private = Path(options.published), Path(options.private)
     for place, option in ((published, "PUBLISHED"), (private, "--private")):
         if not place.is_dir():
             raise UsageError("there is no such directory", where=f"{option} {place}", remedy="check the path")
     source, thresholds = _source(options, published)
-    with engine() as workers, progress_bars() as progress:
+    with owner_only(), engine() as workers, progress_bars() as progress:
         report = functools.partial(progress, "audit")
         verdict = audit(published, private, source, None, thresholds, workers, report)
     return _verdict(verdict, published)
@@ -242,6 +257,7 @@ def command_attack(options: argparse.Namespace) -> Outcome:
     """One attack with every kind of knowledge, or the advisor."""
     from checks.exposure import expose, raw_case, released_case
     from tasks.engine import engine
+    from tasks.store import owner_only
 
     published = Path(options.release) if options.release else None
     if bool(options.release) != bool(options.private):
@@ -263,7 +279,7 @@ def command_attack(options: argparse.Namespace) -> Outcome:
     snapshot = snapshot_date(options.snapshot) if options.snapshot else None
     if not published and not snapshot and "{snapshot}" in (source.path or ""):
         raise UsageError("say which snapshot to attack", where="--snapshot", remedy="give YYYY-MM-DD")
-    with engine() as workers:
+    with owner_only(), engine() as workers:
         if published:
             case = released_case(published, Path(options.private), source, snapshot, workers)
         else:

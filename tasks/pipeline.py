@@ -21,7 +21,7 @@ from filelock import FileLock, Timeout
 from tasks import methods
 from tasks.config import ReleaseConfig
 from tasks.engine import Engine, engine
-from tasks.errors import UsageError
+from tasks.errors import UsageError, is_full, room_in
 from tasks.keys import OwnerKey
 from tasks.progress import Progress, StepProgress, log_progress
 from tasks.store import (
@@ -171,7 +171,7 @@ def _alone(release: Run) -> Iterator[None]:
 def execute(name: str, release: Run) -> dict[str, Any]:
     """Run a step, or return what an equal earlier run of it left."""
     if name not in release.given:
-        with owner_only():
+        with owner_only(), room_in(release.work / name):
             release.given[name] = _execute(name, release)
     return release.given[name]
 
@@ -203,9 +203,9 @@ def _execute(name: str, release: Run) -> dict[str, Any]:
         reference = None if name == "publish" else _finished(out, key)
         if reference is None:
             remove(out)
-            out.mkdir(parents=True)
             places = {n: Path(r["path"]) for n, r in inputs.items()}
-            with _measured(name, release):
+            with _measured(name, release), _gone_if_full(out):
+                out.mkdir(parents=True)
                 progress = StepProgress(release.title(name), release.progress)
                 counts = module.run(Job(release, name, params, places, out, progress))
                 progress.finish()
@@ -236,6 +236,17 @@ def _finished(out: Path, key: str) -> dict[str, Any] | None:
         "digest": digest_of(step["files"]),
         "counts": step["counts"],
     }
+
+
+@contextlib.contextmanager
+def _gone_if_full(out: Path) -> Iterator[None]:
+    """What a step could not finish for want of space must not take any."""
+    try:
+        yield
+    except Exception as problem:
+        if is_full(problem):
+            remove(out)
+        raise
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """A release end to end, without Airflow: published, refused, immutable, the same bytes however it is made."""
 
+import errno
 import json
 import stat
 from pathlib import Path
@@ -9,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from filelock import FileLock
 
-from tasks import methods, pipeline
-from tasks.errors import Refused, UsageError
+from checks import matrix
+from tasks import methods, pipeline, profiles
+from tasks.errors import DiskFull, Refused, UsageError
 from tasks.store import Store, digest, read_json, write_json
 from tests.conftest import SNAPSHOT
 
@@ -190,13 +192,48 @@ def test_a_crash_while_publishing_leaves_no_release_and_can_be_repeated(made, tm
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(publish, "write_json", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(DiskFull, match="no space left") as told:
         pipeline.run(config, SNAPSHOT, store)
-    assert not store.published("films", SNAPSHOT).exists()
+    assert told.value.where == str(store.published("films", SNAPSHOT).parent)
+    assert list(store.published("films", SNAPSHOT).parent.iterdir()) == []  # nor what was arriving
     monkeypatch.setattr(publish, "write_json", real)
     pipeline.run(config, SNAPSHOT, store)
     assert (store.published("films", SNAPSHOT) / "manifest.json").exists()
     assert [p.name for p in store.published("films", SNAPSHOT).parent.iterdir()] == [SNAPSHOT.isoformat()]
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [OSError(errno.EDQUOT, "Disk quota exceeded"), OSError("80000 requested and 4064 written")],
+)
+def test_a_full_disk_is_said_in_any_step_and_leaves_nothing_of_it(made, tmp_path, monkeypatch, problem):
+    config, _ = made("predictive-padded")
+    store = Store(tmp_path)
+
+    def full(*_):
+        raise problem
+
+    monkeypatch.setattr(profiles, "join", full)
+    with pytest.raises(DiskFull, match="no space left") as told:
+        pipeline.run(config, SNAPSHOT, store)
+    step = store.private("films", SNAPSHOT) / "work" / "homogenization"
+    assert (told.value.where, told.value.exit_code, step.exists()) == (str(step), 1, False)
+    assert (step.parent / "clustering" / "step.json").exists()
+
+
+def test_a_full_disk_while_judging_is_no_verdict(made, tmp_path, monkeypatch):
+    config, _ = made("predictive-padded")
+    store = Store(tmp_path)
+
+    def full(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(matrix.shutil, "copyfileobj", full)
+    with pytest.raises(DiskFull, match="working files cannot be written"):
+        pipeline.run(config, SNAPSHOT, store)
+    private = store.private("films", SNAPSHOT)
+    assert not (private / "verdict.json").exists()
+    assert not (private / "work" / "validate").exists()
 
 
 @pytest.mark.parametrize("mended", [False, True], ids=["file alone", "file and manifest"])

@@ -17,6 +17,8 @@ import numpy as np
 from numba import njit
 
 from checks.release import Release
+from checks.scratch import create as create_file
+from tasks.errors import room_in
 
 MOST_LEVELS = 65_536
 ALIGNED = 64  # bytes
@@ -68,7 +70,8 @@ class Postings:
         digest = hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).hexdigest()
         path = self.directory / f"kept-{digest}-{array.dtype.name}.npy"
         if not path.exists():
-            np.save(path, array)
+            with room_in(self.directory, scratch=True):
+                np.save(path, array)
         return path
 
     def inverse_norms(self, weight: np.ndarray) -> np.ndarray:
@@ -80,9 +83,11 @@ class Postings:
         path = self.directory / f"norms-{digest}.npy"
         if not path.exists():
             # Several workers may come here at once: each writes the same bytes, under a name of its own.
-            with tempfile.NamedTemporaryFile(dir=self.directory, suffix=".npy", delete=False) as file:
-                np.save(file, self._inverse_norms(weight.astype(np.float64)))
-            Path(file.name).rename(path)
+            norms = self._inverse_norms(weight.astype(np.float64))
+            with room_in(self.directory, scratch=True):
+                with tempfile.NamedTemporaryFile(dir=self.directory, suffix=".npy", delete=False) as file:
+                    np.save(file, norms)
+                Path(file.name).rename(path)
         return np.load(path)
 
     def _inverse_norms(self, weight: np.ndarray) -> np.ndarray:
@@ -99,7 +104,8 @@ class Postings:
     ) -> "Postings":
         """Turn a release round. `record_of_group` numbers the different profiles by first appearance;
         `people` counts the real people behind each."""
-        directory.mkdir(parents=True)
+        with room_in(directory, scratch=True):
+            directory.mkdir(parents=True)
         first = np.zeros(release.n_groups, dtype=bool)
         first[np.unique(record_of_group, return_index=True)[1]] = True
         levels, coded = _levels(release)
@@ -154,9 +160,10 @@ class Postings:
         for name, (dtype, length) in arrays.items():
             places[name] = (np.dtype(dtype).str, end, length)
             end += -(-np.dtype(dtype).itemsize * length // ALIGNED) * ALIGNED
-        everything = np.memmap(directory / "arrays.bin", mode="w+", shape=(max(end, 1),))
+        everything = create_file(directory / "arrays.bin", max(end, 1))
         text = json.dumps({**facts, "arrays": places})
-        (directory / "facts.json").write_text(text, encoding="utf-8")
+        with room_in(directory, scratch=True):
+            (directory / "facts.json").write_text(text, encoding="utf-8")
         return {name: _part(np.asarray(everything), *place) for name, place in places.items()}
 
 

@@ -13,7 +13,6 @@ the file.
 """
 
 import datetime
-import errno
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -29,7 +28,7 @@ import scipy.sparse as sp
 from tasks import formats
 from tasks.config import ReleaseConfig, Source
 from tasks.config.base import Settings
-from tasks.errors import MurmurError, UsageError
+from tasks.errors import UsageError
 from tasks.formats import BadRow, Ids, Piece
 from tasks.ratings import Ratings, write_ids
 from tasks.store import remove
@@ -67,14 +66,6 @@ def run(job: "Job") -> dict[str, Any]:
     scratch.mkdir()
     try:
         counts = _ingest(job, scratch)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise
-        raise MurmurError(
-            "the ratings could not be written: no space left",
-            where=str(job.out),
-            remedy="free some space (about 70 bytes per rating are needed), then run the step again",
-        ) from None
     finally:
         remove(scratch)
     return counts | {"expectations": _validate(job)["expectations"]}

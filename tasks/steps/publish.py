@@ -10,7 +10,7 @@ from filelock import FileLock, Timeout
 
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
-from tasks.errors import MurmurError, Refused
+from tasks.errors import MurmurError, Refused, room_in
 from tasks.pipeline import Job, code_version
 from tasks.retention import sweep
 from tasks.store import (
@@ -50,12 +50,18 @@ def run(job: Job) -> dict[str, Any]:
             if (published / "manifest.json").exists():
                 _require_same(published, manifest)
             else:
-                arriving = _copy(validated / "candidate", published, manifest)
-                job.progress(2, 4)
-                _keep_private(validated / "private", job.run.private)
-                job.progress(3, 4)
-                arriving.chmod(0o755)
-                arriving.rename(published)
+                arriving = published.with_name(f".{published.name}.arriving")
+                try:
+                    with room_in(published.parent):
+                        _copy(validated / "candidate", arriving, manifest)
+                    job.progress(2, 4)
+                    _keep_private(validated / "private", job.run.private)
+                    job.progress(3, 4)
+                    arriving.chmod(0o755)
+                    remove(published)  # what a crash may have left without a manifest
+                    arriving.rename(published)
+                finally:
+                    remove(arriving)  # it lies where the public looks
                 sync_directory(published.parent)
     except Timeout:
         raise MurmurError(
@@ -121,24 +127,26 @@ def _keep_private(source: Path, target: Path) -> None:
         remove(target / name)
         temporary = target / f".{name}"
         remove(temporary)
-        if (source / name).is_dir():
-            shutil.copytree(source / name, temporary)
-        else:
-            shutil.copy2(source / name, temporary)
-        temporary.replace(target / name)
+        try:
+            if (source / name).is_dir():
+                shutil.copytree(source / name, temporary)
+            else:
+                shutil.copy2(source / name, temporary)
+            temporary.replace(target / name)
+        except BaseException:
+            temporary.unlink(missing_ok=True) if temporary.is_file() else remove(temporary)
+            raise
     restrict(target / "utility")
     for name in ("membership.parquet", "verdict.json", "validation.json"):
         (target / name).chmod(0o600)
     sync_directory(target)
 
 
-def _copy(candidate: Path, published: Path, manifest: dict[str, Any]) -> Path:
+def _copy(candidate: Path, arriving: Path, manifest: dict[str, Any]) -> None:
     """Copy the candidate beside its place, manifest last: renamed, readers see all of it or nothing."""
-    remove(published)  # what a crash may have left without a manifest
-    for directory in (published.parent.parent, published.parent):
+    for directory in (arriving.parent.parent, arriving.parent):
         directory.mkdir(exist_ok=True)
         directory.chmod(0o755)
-    arriving = published.with_name(f".{published.name}.arriving")
     remove(arriving)
     arriving.mkdir()
     arriving.chmod(0o700)  # the owner's until the mapping is safe, too
@@ -149,13 +157,8 @@ def _copy(candidate: Path, published: Path, manifest: dict[str, Any]) -> Path:
     write_json(arriving / "manifest.json", {**manifest, "created_at": now, "code_version": code_version()})
     for file in arriving.iterdir():
         file.chmod(0o644)
-    try:
-        _require_unchanged(arriving, manifest)
-    except Refused:
-        remove(arriving)  # it lies where the public looks
-        raise
+    _require_unchanged(arriving, manifest)
     sync_directory(arriving)
-    return arriving
 
 
 def _flush(path: Path) -> None:

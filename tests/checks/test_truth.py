@@ -1,7 +1,10 @@
 """The source read anew: the rating that counts, people and items that are not in the release."""
 
 import datetime
+import pickle
+import resource
 import stat
+from pathlib import Path
 from types import SimpleNamespace
 
 import made_releases as made
@@ -14,12 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checks import matrix
+from checks.gate import judge
 from checks.release import Release
 from checks.scratch import forget
 from checks.truth import Membership, Truth
 from tasks.config import Source
 from tasks.engine import engine
-from tasks.errors import Refused, UsageError
+from tasks.errors import DiskFull, Refused, UsageError
+from tasks.formats import pieces
 
 
 @pytest.fixture(scope="module")
@@ -141,9 +146,9 @@ def test_as_a_dictionary_would(release, rows, cut, timed, at_once, coded):
             expected[user, item] = (rating, now)
     parts = [block(part, timed) for part in (rows[:cut], rows[cut:]) if part]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matrix, "USERS_AT_ONCE", at_once)
+        patch.setattr(matrix, "GRAINS", at_once)
         patch.setattr(matrix, "ROWS_AT_ONCE", at_once)
-        patch.setattr(matrix, "STRANGER_RANGES", at_once)
+        patch.setattr(matrix, "STRANGER_GRAINS", at_once)
         truth = Truth.build(opened, membership, [as_dictionary(part) for part in parts] if coded else parts)
     known = {key: rating for key, (rating, _) in expected.items() if key[0] in "abc" and key[1] in "xy"}
     assert table(opened, truth) == known
@@ -212,7 +217,7 @@ def test_workers_and_the_size_of_ranges_do_not_matter(large, monkeypatch):
     here = Truth.read(release, private, source, SNAPSHOT)
     with engine(2) as workers:
         same(Truth.read(release, private, source, SNAPSHOT, workers), here)
-    for name, size in {"USERS_AT_ONCE": 37, "ROWS_AT_ONCE": 2_500, "PIECES_AT_ONCE": 3}.items():
+    for name, size in {"GRAINS": 18, "ROWS_AT_ONCE": 2_500, "PIECES_AT_ONCE": 3}.items():
         monkeypatch.setattr(matrix, name, size)
     same(Truth.read(release, private, source, SNAPSHOT), here)
 
@@ -269,3 +274,40 @@ def test_figures_of_the_ratings_do_not_depend_on_how_many_are_looked_at_together
     ):
         assert one == pytest.approx(two)
     assert truth.listed_at(truth.row_of_user).__dict__["item_totals"] is truth.item_totals
+
+
+def test_no_id_travels_between_processes(large, tmp_path):
+    release, _, source = large
+    nobody = matrix.IdArrays(pa.array(["u1"]), release.items)
+    runs = matrix._read_stretch(
+        (0, pieces(source, SNAPSHOT)), source=source, snapshot=SNAPSHOT, ids=nobody, place=tmp_path
+    )
+    told = pickle.dumps(runs)
+    assert len(runs[0].missing_items) == 5
+    assert not any(f"u{n}".encode() in told for n in range(100, 700))
+
+
+def test_a_full_disk_is_no_verdict_and_leaves_nothing(large):
+    release, private, source = large
+    Truth.read(release, private, source, SNAPSHOT).close()  # compiled; the cache of that is a file, too
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        with pytest.raises(DiskFull, match="no space left") as told:
+            judge(release.directory, private, source, SNAPSHOT, {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert Path(told.value.where).parent == private
+    assert list(private.glob(".attack-*")) == []
+
+
+@given(st.lists(st.integers(0, 50), min_size=6, max_size=40), st.integers(1, 60))
+def test_ranges_have_as_many_ratings_as_fit(rows, most):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matrix, "GRAINS", len(rows) // 2)
+        patch.setattr(matrix, "ROWS_AT_ONCE", most)
+        ranges = matrix._ranges(np.array(rows))
+    assert [grain for first, last in ranges for grain in range(first, last)] == list(range(len(rows)))
+    assert len(rows) // 2 in [first for first, _ in ranges]
+    for first, last in ranges:
+        assert sum(rows[first : last - 1]) < most or last - first == 1
