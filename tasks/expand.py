@@ -5,7 +5,7 @@ pseudonyms within them. Memory holds the ids and one block, whatever the size of
 """
 
 import contextlib
-import errno
+import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,11 +19,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tasks import profiles
-from tasks.errors import MurmurError, Refused, UsageError
+from tasks.errors import DiskFull, Refused, UsageError, is_full
 from tasks.kernels.text_rows import tail_bytes, write_rows
 from tasks.store import digest, read_json, remove, sync_directory
 
-TEXT_BYTES = 32 * 2**20  # put together before they are written
+TEXT_BYTES = 8 * 2**20  # put together before they are written
+CELLS_PER_BLOCK = 50_000  # of profiles; a float takes some 60 bytes while it becomes text
 ENCODINGS: dict[str, np.dtype] = {
     "uint8": np.dtype("u1"),
     "uint16": np.dtype("<u2"),
@@ -113,7 +114,8 @@ def expand(published: Path, to: str, out: Path, progress: Report) -> dict[str, A
             file.write(layout.header.encode())
             fields = [layout.separator + layout.field(item) + layout.separator for item in items]
             writer = _Writer(file, Texts.of(pa.array(fields, pa.string())), layout, manifest)
-            for block in profiles.blocks(published / "groups.parquet", writer.kind):
+            progress(0, len(names))
+            for block in _blocks(published / "groups.parquet", writer.kind):
                 done = listed
                 listed = int(np.searchsorted(groups, block.groups[-1], side="right"))
                 local = np.searchsorted(block.groups, groups[done:listed])
@@ -133,16 +135,26 @@ def expand(published: Path, to: str, out: Path, progress: Report) -> dict[str, A
     }
 
 
+def _blocks(path: Path, kind: np.dtype) -> Iterator[profiles.Profiles]:
+    """All profiles in blocks of at most CELLS_PER_BLOCK cells, or of one profile."""
+    for block in profiles.blocks(path, kind):
+        start = 0
+        while start < len(block.groups):
+            full = np.searchsorted(block.indptr, block.indptr[start] + CELLS_PER_BLOCK, side="right")
+            stop = max(start + 1, int(full) - 1)
+            yield block.rows(start, stop)
+            start = stop
+
+
 class _Writer:
     """Turns blocks of profiles into lines."""
 
     def __init__(self, file: BinaryIO, items: Texts, layout: Layout, manifest: dict[str, Any]) -> None:
-        self.kind = ENCODINGS[manifest["rating_encoding"]]
+        self.kind, low, step = _coding(manifest)
         self._file, self._items, self._end = file, items, layout.end
         self._buffer = np.empty(0, np.uint8)
         self._known: Texts | None = None
         if self.kind.kind == "u":
-            low, step = float(manifest["rating_scale"][0]), float(manifest["rating_step"])
             codes = np.arange(256**self.kind.itemsize)
             # Rounded, because 1 + 23 · 0.1 is 3.3000000000000003; adding 0 makes no rating "-0.0".
             values = np.round(low + codes * step, 9) + 0.0
@@ -213,9 +225,8 @@ def _verified(published: Path) -> dict[str, Any]:
             if not (published / name).is_file() or digest(published / name) != expected
         ]
         missing = {"groups.parquet", "members.parquet", "items.parquet"} - set(manifest["files"])
-        if manifest["rating_encoding"] not in ENCODINGS:
-            raise KeyError("rating_encoding")
-    except (ValueError, KeyError, TypeError, AttributeError):
+        _coding(manifest)
+    except (ValueError, LookupError, TypeError, AttributeError):
         raise Refused(
             "the manifest cannot be read",
             where=str(published / "manifest.json"),
@@ -228,6 +239,16 @@ def _verified(published: Path) -> dict[str, Any]:
             remedy="fetch the release anew; murmur verify says more",
         )
     return manifest
+
+
+def _coding(manifest: dict[str, Any]) -> tuple[np.dtype, float, float]:
+    """How ratings are stored, the lowest one and the step between codes (floats need no step)."""
+    kind = ENCODINGS[manifest["rating_encoding"]]
+    low = float(manifest["rating_scale"][0])
+    step = float(manifest["rating_step"]) if kind.kind == "u" else 1.0
+    if not math.isfinite(low) or not 0 < step < math.inf:
+        raise ValueError("rating_scale or rating_step")
+    return kind, low, step
 
 
 def _require_writable(ids: list[str], layout: Layout, to: str, where: Path) -> None:
@@ -253,9 +274,9 @@ def _arriving(out: Path) -> Iterator[Path]:
         arriving.rename(out)
         sync_directory(out.parent)
     except OSError as problem:
-        if problem.errno != errno.ENOSPC:
+        if not is_full(problem):
             raise
-        raise MurmurError(
+        raise DiskFull(
             "the disk is full",
             where=str(out.parent),
             remedy="make room; a padded release has users × items rows",

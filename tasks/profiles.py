@@ -31,6 +31,7 @@ SCHEMA = pa.schema(
 ITEM_LISTS = {"compression": "zstd", "compression_level": 1}
 EVERY_ITEM = {"compression": "none"}
 ROWS_PER_BLOCK = 1024
+BYTES_PER_BLOCK = 4 * 2**20  # fewer rows where profiles are long
 
 
 @dataclass(frozen=True)
@@ -133,8 +134,13 @@ def row_groups(path: Path) -> list[int]:
 
 def blocks(path: Path, code_type: np.dtype) -> Iterator[Profiles]:
     """All profiles in order, a bounded number of groups at a time."""
-    for batch in _open(path).iter_batches(batch_size=ROWS_PER_BLOCK):
-        yield _profiles(batch, code_type)
+    known = pq.read_metadata(path)
+    for number in range(known.num_row_groups):
+        group = known.row_group(number)
+        fitting = BYTES_PER_BLOCK * group.num_rows // max(group.total_byte_size, 1)
+        # Opened anew: what was read of a mapping counts as this process' memory until the mapping is gone.
+        for batch in _open(path).iter_batches(max(1, min(ROWS_PER_BLOCK, fitting)), row_groups=[number]):
+            yield _profiles(batch, code_type)
 
 
 def read_row_group(path: Path, number: int, code_type: np.dtype) -> Profiles:

@@ -4,6 +4,7 @@ import csv
 import errno
 import io
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -210,6 +211,21 @@ def test_a_manifest_that_is_none_is_refused(tmp_path, capsys, content):
     assert run(capsys, tmp_path / "release", "--to", "csv", tmp_path / "out")[0] == 3
 
 
+@pytest.mark.parametrize("key", ["rating_step", "rating_scale", "rating_encoding", "files"])
+@pytest.mark.parametrize("value", [None, [], "no", -1])
+def test_a_manifest_without_what_ratings_mean_is_refused(tmp_path, capsys, key, value):
+    place = release(tmp_path / "release", CODES)
+    manifest = json.loads((place / "manifest.json").read_text())
+    manifest[key] = value
+    write_json(place / "manifest.json", manifest)
+    code, answer, _ = run(capsys, place, "--to", "csv", tmp_path / "out")
+    assert (code, answer["error"]["what"]) == (3, "the manifest cannot be read")
+    del manifest[key]
+    write_json(place / "manifest.json", manifest)
+    assert run(capsys, place, "--to", "csv", tmp_path / "out")[0] == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["release"]
+
+
 def test_members_of_no_group_are_refused(tmp_path, capsys):
     place = release(tmp_path / "release", CODES)
     stray = pa.table({"user": ["ff"], "group": pa.array([99], pa.int32())})
@@ -223,9 +239,10 @@ def test_members_of_no_group_are_refused(tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["release"]
 
 
-def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch, number):
     def full(file, data):
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise OSError(number, os.strerror(number))
 
     place = release(tmp_path / "release", CODES)
     monkeypatch.setattr(expansion, "_write_all", full)
@@ -235,20 +252,30 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
 
 
 @settings(deadline=None, max_examples=25)
-@given(st.integers(1, 9), st.integers(1, 300), st.booleans(), st.integers(0, 1000))
-def test_the_same_text_whatever_the_blocks(tmp_path_factory, groups, room, sparse, seed):
+@given(
+    st.integers(1, 9),
+    st.integers(1, 300),
+    st.integers(1, 12),
+    st.booleans(),
+    st.sampled_from(["uint8", "float32"]),
+    st.integers(0, 1000),
+)
+def test_the_same_text_whatever_the_blocks(tmp_path_factory, groups, room, cells, sparse, kind, seed):
     rng = np.random.default_rng(seed)
     codes, held = rng.integers(0, 41, (groups, 5)), rng.random((groups, 5)) < 0.5
     place = tmp_path_factory.mktemp("made")
-    made = release(place / "release", codes, held=held if sparse else None, sizes=rng.integers(1, 5, groups))
-    done = []
+    profile = {"held": held if sparse else None, "kind": kind}
+    made = release(place / "release", codes, sizes=rng.integers(1, 5, groups), **profile)
+    done, blocks = [], []
     with pytest.MonkeyPatch.context() as patch:
         expansion.expand(made, "csv", place / "whole", lambda *step: None)
         patch.setattr(expansion, "TEXT_BYTES", room)
-        patch.setattr(profiles, "ROWS_PER_BLOCK", 2)
+        patch.setattr(expansion, "CELLS_PER_BLOCK", cells)
+        patch.setattr(profiles, "ROWS_PER_BLOCK", 3)
+        blocks += expansion._blocks(made / "groups.parquet", expansion.ENCODINGS[kind])
         expansion.expand(made, "csv", place / "parts", lambda *step: done.append(step))
     assert (place / "whole").read_bytes() == (place / "parts").read_bytes()
-    assert done[-1][0] == done[-1][1]
-    assert read_csv((place / "whole").read_text())[1] == pytest.approx(
-        expected_rows(made, codes, held=held if sparse else None)
-    )
+    assert (done[0][0], done[-1][0]) == (0, done[-1][1])
+    assert all(len(block.codes) <= cells or len(block.groups) == 1 for block in blocks)
+    assert np.concatenate([block.groups for block in blocks]).tolist() == list(range(groups))
+    assert read_csv((place / "whole").read_text())[1] == pytest.approx(expected_rows(made, codes, **profile))

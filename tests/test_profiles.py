@@ -79,6 +79,15 @@ def test_what_is_written_is_read(tmp_path_factory, kind, dense, groups, items, c
     np.testing.assert_array_equal(mapped.cells(group, item), expected.ravel())
 
 
+def test_long_profiles_come_in_smaller_blocks(tmp_path, monkeypatch):
+    """Ten profiles of 400 bytes and a little: three fit into 1,300 bytes, one where none does."""
+    codes = np.zeros((10, 100), np.float32)
+    path, _ = write(tmp_path, codes, None, ())
+    for room, rows in ((1_300, [3, 3, 3, 1]), (10, [1] * 10), (10**6, [10])):
+        monkeypatch.setattr(profiles, "BYTES_PER_BLOCK", room)
+        assert [len(block.sizes) for block in profiles.blocks(path, np.dtype("<f4"))] == rows
+
+
 def test_groups_that_list_nothing_beside_groups_that_hold_everything(tmp_path):
     path, _ = write(
         tmp_path, np.array([[7, 8, 9], [4, 5, 6]], np.uint8), np.array([[0, 1, 0], [1, 1, 1]], bool), ()
