@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checks import gate, scratch
+from checks import gate, scratch, shadow
 from checks.linkage.postings import Postings
 from checks.registry import Check
 from checks.scratch import working_files
@@ -49,6 +49,16 @@ def test_a_full_disk_in_a_check_is_no_result(case):
     with pytest.raises(DiskFull) as told:
         gate.run_check(Check("made-up", 1.0, "gate", False, False, full), opened, 1.0)
     assert told.value.where == str(opened.private)
+
+
+@pytest.mark.parametrize("problem", [OSError(errno.ENOSPC, "No space left"), DiskFull("no space left")])
+def test_a_full_disk_that_is_taken_for_damaged_files_is_no_result_either(case, monkeypatch, problem):
+    def full(*_):
+        raise problem
+
+    monkeypatch.setattr(shadow, "_read", full)
+    with pytest.raises(DiskFull, match="no space left"):
+        gate.run_check(Check("made-up", 1.0, "gate", False, False, lambda c, t: c.shadow), case(), 1.0)
 
 
 def refusing(monkeypatch, private: Path, number: int) -> None:
