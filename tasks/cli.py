@@ -84,7 +84,7 @@ def _log_to_stderr(verbose: bool) -> None:
     """Our own log lines where asked for; of the libraries only what went wrong."""
     logging.basicConfig(level=logging.ERROR, format="%(message)s", stream=sys.stderr, force=True)
     logging.getLogger("murmur").setLevel(logging.INFO if verbose else logging.WARNING)
-    for name in ("distributed", "great_expectations", "matplotlib"):
+    for name in ("distributed", "matplotlib"):
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
