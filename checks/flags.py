@@ -27,24 +27,36 @@ class Wanted:
 
 @dataclass
 class _Largest:
-    """The cells with the largest scores so far, largest first; of equal ones the first in the release."""
+    """The cells with the largest scores so far; of equal ones the first in the release. Sorted only when as many
+    have come as are sought."""
 
     size: int
-    keys: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    scores: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
-
-    @property
-    def least(self) -> float:
-        """What a cell needs to be among them."""
-        return float(self.scores[-1]) if len(self.scores) == self.size else 0.0
+    least: float = 0.0  # what a cell needs to be among them
+    _parts: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    _waiting: int = 0
 
     def add(self, keys: np.ndarray, scores: np.ndarray) -> None:
+        """Further cells, of which those below `least` may be missing."""
+        self._parts.append((keys, scores))
+        self._waiting += len(keys)
+        if self._waiting >= self.size:
+            self._sort()
+
+    def keys(self) -> np.ndarray:
+        """Where they are, largest first."""
+        if self._parts:
+            self._sort()
+        return self._parts[0][0] if self._parts else np.empty(0, np.int64)
+
+    def _sort(self) -> None:
+        keys, scores = map(np.concatenate, zip(*self._parts, strict=True))
         if len(scores) > self.size:
             near = scores >= np.partition(scores, -self.size)[-self.size]
             keys, scores = keys[near], scores[near]
-        keys, scores = np.concatenate([self.keys, keys]), np.concatenate([self.scores, scores])
         order = np.lexsort((keys, -scores))[: self.size]
-        self.keys, self.scores = keys[order], scores[order]
+        self._parts, self._waiting = [(keys[order], scores[order])], 0
+        if len(order) == self.size:
+            self.least = float(scores[order[-1]])
 
 
 def standing_out(
@@ -73,7 +85,7 @@ def standing_out(
                 if head.size:
                     fits_in = (scores >= head.least) & kind.items[items] & (likely <= kind.limit)
                     head.add(place[fits_in] + start * case.release.n_items, scores[fits_in])
-    return [[head.keys for head in heads] for heads in found]
+    return [[head.keys() for head in heads] for heads in found]
 
 
 @njit(cache=True, nogil=True)

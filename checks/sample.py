@@ -1,8 +1,10 @@
 """Some of the groups of a release, for attacks whose cost would grow with the whole of it.
 
-Where a figure is a share with an interval, a sample of the groups is enough. It is drawn by the release's
-fingerprint, so that nobody can know before publishing which groups will be looked at, and every audit looks at the
-same. What is promised to everybody is never sampled.
+Where a figure is a share with an interval, a sample of the groups is enough, and to fit the items' factors. It is drawn
+by the release's fingerprint, so that nobody can know before publishing which groups will be looked at, and every audit
+looks at the same. What is promised to everybody is never sampled, nor is what is judged by the few cells that stand out
+most: a leak in few groups would miss the sample (checks/attacks/recovery.py). For fits the sample must have several
+times more groups than the release has directions: of too few, what stands out is what they do not explain.
 """
 
 from collections.abc import Iterator

@@ -36,11 +36,12 @@ def _counted(case: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     by_item, published = (np.zeros(case.release.n_items, dtype=np.int64) for _ in range(2))
     for block in case.group_blocks():
         profiles = block.profiles
-        whole = profiles.items is None
-        there = slice(None) if whole else ~np.isnan(block.published)
+        there = slice(None) if profiles.items is None else ~np.isnan(block.published)
         by_item += np.bincount(block.items[there], minlength=len(by_item))
         by_group[profiles.rows_slice] = np.bincount(block.groups[there] - block.start, minlength=block.rows)
-        published += block.rows if whole else np.bincount(profiles.items, minlength=len(by_item))
+        published += (
+            block.rows if profiles.items is None else np.bincount(profiles.items, minlength=len(published))
+        )
     return by_group, by_item, published
 
 
@@ -62,13 +63,14 @@ def _activity(case: Case, start: np.ndarray, by_group: np.ndarray, popularity: n
 def _per_item(case: Case, activity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Items × bins of the groups' activity: published cells; and the activity of each bin."""
     bins, typical = _binned(activity)
-    counts = np.zeros((case.release.n_items, BINS))
+    counts, of_every_item = np.zeros((case.release.n_items, BINS)), np.zeros(BINS)
     for block in case.release.blocks():
         own = bins[block.rows_slice]
         if block.items is None:
-            counts += np.bincount(own, minlength=BINS)
+            of_every_item += np.bincount(own, minlength=BINS)
         else:
             counts += (_one_hot(own).T @ block.pattern()).toarray().T
+    counts += of_every_item
     return counts, typical
 
 
@@ -87,7 +89,8 @@ def _one_hot(bins: np.ndarray) -> sp.csr_array:
 
 def _solved(now: np.ndarray, wanted: np.ndarray, counts: np.ndarray, typical: np.ndarray) -> np.ndarray:
     """One side of 1 − exp(−activity · popularity), so that the cells of each row add up to what is wanted."""
+    published = counts.sum(axis=1)
     for _ in range(ROUNDS // 2):  # as many steps as the fit of a small release takes for each side
         absent = counts * np.exp(np.outer(-now, typical))
-        now = _newton(now, wanted, counts.sum(axis=1) - absent.sum(axis=1), absent @ typical)
+        now = _newton(now, wanted, published - absent.sum(axis=1), absent @ typical)
     return now

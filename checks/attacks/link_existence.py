@@ -103,7 +103,8 @@ def _told_apart(case: Case) -> str:
     """Means of real ratings leave the pattern of the predictions around them, and then tell of several raters.
 
     Of each popularity bin, the cells furthest from a low-rank fit of the release: how many of their links are real?
-    Only told, not judged: where a cell may hold a mean at all, min_contributors of its group have rated the item.
+    Only told, not judged: where a cell may hold a mean at all, min_contributors of its group have rated the item. So a
+    sample of the groups will do; which is said.
     """
     if case.single:
         return ""

@@ -9,8 +9,8 @@ The rule is about groups: finding a person's group is allowed, so the group must
 record is one person's, finding the record is what is not allowed, and the re-identification attacks judge that at the
 same 1/k; there the check only reports how much of the source stands in the release as it is.
 
-Every such cell of every group is looked at. Only what chance has is estimated, where the data are large: on some of the
-cells, with some people's ratings.
+Every such cell of every group is looked at. Only what chance has is estimated, where the data are large: it is a mean,
+so the cells of a sample of the groups are enough, with some people's ratings.
 """
 
 from collections.abc import Iterator
@@ -64,7 +64,8 @@ def run(case: Case, threshold: float) -> Finding:
             "not applicable: every record is one person's and holds that person's ratings; the re-identification "
             f"attacks decide. {seen.verbatim / seen.cells:.1%} of the published ratings are the person's to the digit.",
         )
-    chance = _chance(case, fewest)
+    part = sampled(case, "contributors")
+    chance = _chance(case, part, fewest)
     risk = Risk(seen.verbatim, seen.cells, chance)
     low, high = risk.gain_interval
     share = seen.sole / max(1, case.truth.ratings.nnz)
@@ -77,7 +78,7 @@ def run(case: Case, threshold: float) -> Finding:
         f"them agree to the digit with "
         f"their contributors' mean, chance gives {chance:.1%}. Of all ratings {share:.1%} "
         f"stand in the release as they are "
-        "(one contributor, same value), chance included.",
+        f"(one contributor, same value), chance included.{_said_of(part, case)}",
         ci_low=low,
         ci_high=high,
     )
@@ -102,9 +103,17 @@ def _agrees(case: Case, published: np.ndarray, mean: np.ndarray) -> np.ndarray:
     return np.abs(published - mean) <= tolerance + 1e-4
 
 
-def _chance(case: Case, fewest: int) -> float:
+def _said_of(part: Case, case: Case) -> str:
+    if part is case:
+        return ""
+    return (
+        f" Cells are those of all {case.release.n_groups:,} groups; chance was estimated in {part.release.n_groups:,} "
+        "of them, drawn by what is published."
+    )
+
+
+def _chance(case: Case, part: Case, fewest: int) -> float:
     """How often such cells agree for no reason: the better of two guesses, in all groups or in a sample of them."""
-    part = sampled(case, "contributors")
     cells = RealCells.of(part)
     few = np.flatnonzero((cells.number < fewest) & cells.there)
     return max(_other_people(case, cells, few), _smooth(part, cells, few)) if len(few) else 0.0

@@ -149,13 +149,21 @@ def test_records_are_sampled_in_order(six, monkeypatch):
 def test_fewer_people_and_records_are_tried_where_comparing_them_takes_too_long(six, monkeypatch):
     assert nearest_record._some_targets(six).tolist() == six.targets("knowledge").tolist()
     monkeypatch.setattr(nearest_record, "FEWEST_RECORDS", 1)
+    monkeypatch.setattr(nearest_record, "FEWEST_PEOPLE", 3)
     monkeypatch.setattr(nearest_record, "MOST_STEPS", 12)  # six people with two ratings each, two records: 24
     some = nearest_record._some_targets(six)
     assert some.tolist() == six.targets("knowledge")[::2].tolist()
     assert len(nearest_record._some_records(six)) == 1  # compared with all twelve ratings
     found = registered()["nearest-record"].run(six, 1.0)
     assert found.planned == found.n == 3 * 3 + 1
-    assert "Tried are 3 of the usual 6 people" in found.detail
+    assert "Tried are 3 of the usual 6 people and 1 of 2 different records" in found.detail
+
+
+@given(st.integers(0, 3000), st.integers(0, 10**14))
+def test_never_fewer_than_a_floor_of_people(number, steps):
+    some = nearest_record._fewer(np.arange(number), steps)
+    assert len(some) >= min(number, nearest_record.FEWEST_PEOPLE)
+    assert len(some) == number or steps > nearest_record.MOST_STEPS
 
 
 ratings_tables = st.integers(1, 6).flatmap(

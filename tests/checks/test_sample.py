@@ -8,11 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checks import sample
+from checks import flags, sample
+from checks.case import Case
+from checks.chance import Chance
+from checks.lowrank import item_means, robust_fit
 from checks.real_cells import RealCells, real_among
 from checks.registry import registered
 from checks.release import Profiles
 from checks.sample import SampledRelease, rows_of, said_of, sampled
+from checks.spread import chance_of_all
 
 
 def result(case, name):
@@ -126,12 +130,88 @@ def test_the_recovery_attack_on_a_sample_tells_good_from_bad(case, monkeypatch):
     )
 
 
+def test_a_leak_in_few_groups_is_found_though_the_sample_has_none_of_them(tmp_path, monkeypatch):
+    ratings = made.synthetic(users=1000, items=1500, density=0.08)
+    good = made.grouped(ratings, 5)
+    leaking = made.grouped(ratings, 5, keep_observed=True, c=1)
+    assert good.group_of.tolist() == leaking.group_of.tolist()
+    monkeypatch.setattr(sample, "MOST_CELLS", 60 * 1500)  # of 200 groups
+    clean = made.case(good, tmp_path / "clean")
+    assert result(clean, "recovery").passed
+    values = good.values.copy()
+    values[:8] = leaking.values[:8]
+    opened = made.case(good.but(values=values), tmp_path / "few")
+    # Only what lies outside the sample may give it away.
+    monkeypatch.setattr(Case, "draw", lambda *_: _Outside(8))
+    assert sampled(opened, "recovery").release.groups.min() >= 8
+    found = result(opened, "recovery")
+    assert not found.passed
+    assert found.control
+    assert "links" in found.detail
+
+
+class _Outside:
+    """Draws groups, but never one of the first."""
+
+    def __init__(self, first):
+        self.first = first
+
+    def choice(self, count, most, replace):
+        return self.first + np.random.default_rng(0).choice(count - self.first, most, replace=replace)
+
+
+@pytest.mark.parametrize("name", ["padded", "simple"])
+def test_the_chance_of_all_groups_adds_up_like_a_fit_of_all(case, monkeypatch, name):
+    opened = case(name)
+    cells = RealCells.of(opened)
+    whole = Chance.fitted(opened, cells)
+    monkeypatch.setattr(sample, "MOST_CELLS", 20 * 200)
+    part = sampled(opened, "test")
+    found = chance_of_all(opened, Chance.fitted(part, RealCells.of(part)))
+    assert found.share.tolist() == whole.share.tolist()
+    assert found.overall == whole.overall
+    there = np.concatenate([block.pattern().toarray() for block in opened.release.blocks()]) > 0
+    keys = np.flatnonzero(there)
+    assert found.of(keys) == pytest.approx(whole.of(keys), abs=0.03)
+    assert found.open_cells.sum() == pytest.approx(whole.open_cells.sum(), rel=0.05)
+
+
+def test_groups_that_were_not_fitted_are_told_by_the_items():
+    rng = np.random.default_rng(4)
+    true = 3 + rng.normal(0, 0.5, (90, 3)) @ rng.normal(0, 0.5, (3, 120)).astype(np.float32)
+    table = true.astype(np.float32)
+    table[rng.random(table.shape) < 0.1] = np.nan
+    table[80:][rng.random((10, 120)) < 0.05] += 1  # in groups the fit does not see
+    fit = robust_fit(lambda: [(0, table[:60])], (60, 120), 3, 0.1)
+    assert fit.basis.T @ fit.basis == pytest.approx(np.eye(3), abs=1e-4)
+    assert np.abs(fit.solved(table[60:]) - true[60:]).max() < 0.05
+    assert np.abs(fit.solved(table[:60]) - fit.rows(0, 60)).max() < 0.05
+    means = item_means(lambda: [(0, table[:60])], (60, 120))
+    assert means.solved(table[60:]) == pytest.approx(np.tile(means.mean, (30, 1)))
+
+
+scores = st.lists(st.integers(0, 6).map(lambda n: n / 2), min_size=1, max_size=40)
+
+
+@given(scores, st.integers(1, 12), st.integers(1, 9))
+def test_the_largest_of_a_stream_are_the_largest_of_all(values, size, block):
+    values = np.array(values, np.float32)
+    head = flags._Largest(size)
+    for start in range(0, len(values), block):
+        part = values[start : start + block]
+        enough = np.flatnonzero(part >= head.least)
+        head.add(enough + start, part[enough])
+    assert head.keys().tolist() == np.lexsort((np.arange(len(values)), -values))[:size].tolist()
+
+
 def test_contributors_are_counted_in_all_groups_whatever_is_sampled(case, monkeypatch):
     whole = [result(case(name), "contributors") for name in ("padded", "single contributors")]
     monkeypatch.setattr(sample, "MOST_CELLS", 20 * 200)
     part = [result(case(name), "contributors") for name in ("padded", "single contributors")]
     assert [found.n for found in part] == [found.n for found in whole]
     assert [found.passed for found in part] == [True, False]
+    assert "chance was estimated in 20 of them" in part[0].detail
+    assert "estimated in" not in whole[0].detail
 
 
 def test_a_sampled_release_is_closed_like_any(case, some):
