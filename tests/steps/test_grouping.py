@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from tasks import pipeline
 from tasks.config import parse
 from tasks.engine import engine
+from tasks.errors import DiskFull
 from tasks.kernels.metrics import METRICS, distances
 from tasks.kernels.points import DensePoints
 from tasks.ratings import write_ids, write_matrix
@@ -160,7 +161,7 @@ def test_a_step_that_breaks_leaves_no_finished_result(release, monkeypatch):
         run = release(workers=here)
         with monkeypatch.context() as patch:
             patch.setattr(sampling, "run", broken)
-            with pytest.raises(OSError, match="No space"):
+            with pytest.raises(DiskFull, match="no space left"):
                 pipeline.execute("sampling", run)
         assert not (run.work / "sampling" / "step.json").exists()
         pipeline.execute("sampling", run)
