@@ -46,9 +46,9 @@ class Chance:
         for turn in range(ROUNDS):
             rows, columns = _margins(case, activity, popularity)
             if turn % 2:
-                popularity = _newton(popularity, by_item, *columns)
+                popularity = newton(popularity, by_item, *columns)
             else:
-                activity = _newton(activity, by_group, *rows)
+                activity = newton(activity, by_group, *rows)
         overall = float(by_item.sum() / max(1, published.sum()))
         model = cls(activity, popularity, share, np.zeros(len(by_item), dtype=np.int64), overall)
         for block in case.release.blocks():
@@ -81,7 +81,7 @@ def _margins(
     return (rows, row_slopes), (columns, column_slopes)
 
 
-def _newton(now: np.ndarray, wanted: np.ndarray, expected: np.ndarray, slope: np.ndarray) -> np.ndarray:
+def newton(now: np.ndarray, wanted: np.ndarray, expected: np.ndarray, slope: np.ndarray) -> np.ndarray:
     """One step, at most to the half or the double: far from the root the slope promises too much."""
     step = (wanted - expected) / np.maximum(slope, 1e-9)
     return np.maximum(now + np.clip(step, -now / 2, now), 1e-9)

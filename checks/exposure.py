@@ -33,7 +33,7 @@ def released_case(
     """A release with the truth it was made from."""
     when = snapshot or snapshot_of(published)
     try:
-        with readable("the published files or the membership"):
+        with readable("the published files or the membership", private):
             release = Release(published, private)
             truth = Truth.read(release, private, source, when, engine)
     except Refused as problem:  # nothing is judged here: what cannot be read is wrong input

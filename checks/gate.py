@@ -20,7 +20,7 @@ from checks.truth import Truth
 from tasks.config import Source
 from tasks.config.gate import check_names
 from tasks.engine import Engine, single_threaded
-from tasks.errors import DiskFull, MurmurError, Refused, UsageError, is_full, room_in
+from tasks.errors import DiskFull, MurmurError, Refused, UsageError, room_in
 from tasks.store import read_json
 
 log = logging.getLogger("murmur.gate")
@@ -137,10 +137,6 @@ def run_check(check: Check, case: Case, threshold: float) -> CheckResult:
     except DiskFull:  # neither passed nor failed
         raise
     except MurmurError as problem:
-        behind = problem.__context__
-        if behind is not None and is_full(behind):  # somebody took it for damaged files
-            with room_in(_scratch(case.private)):
-                raise behind from None
         return _failed(check, threshold, problem.what)
     except Exception as problem:
         # The message of a foreign exception may quote a source id; its kind and place never do.

@@ -20,7 +20,7 @@ from checks.raw import RawRelease
 from checks.release import DATA_FILES, Release
 from checks.seeds import seeded
 from checks.truth import Membership, Truth
-from tasks.errors import MurmurError, Refused
+from tasks.errors import MurmurError, Refused, is_full
 from tasks.store import digest
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ def open_shadow(case: "Case") -> "Case":
     try:
         return _read(case, directory)
     except Exception as problem:
+        if is_full(problem):  # that says nothing about the shadow
+            raise
         # Damaged files raise whatever their reader meets first, and it may quote a source id.
         why = (
             problem.what

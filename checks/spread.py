@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from checks.case import Case
-from checks.chance import CERTAIN, ROUNDS, Chance, _newton
+from checks.chance import CERTAIN, ROUNDS, Chance, newton
 
 BINS = 200
 SPAN = 1e-6  # of the largest: below it no chance matters
@@ -92,5 +92,5 @@ def _solved(now: np.ndarray, wanted: np.ndarray, counts: np.ndarray, typical: np
     published = counts.sum(axis=1)
     for _ in range(ROUNDS // 2):  # as many steps as the fit of a small release takes for each side
         absent = counts * np.exp(np.outer(-now, typical))
-        now = _newton(now, wanted, published - absent.sum(axis=1), absent @ typical)
+        now = newton(now, wanted, published - absent.sum(axis=1), absent @ typical)
     return now
