@@ -24,7 +24,7 @@ _MOST_PAIRED = 3_000
 _MOST_NEARBY = 1_500
 # Above so many cells the pairwise distances would cost more than all that follows: the points' narrow embedding
 # serves to find the partition, which is then refined in the metric itself.
-_MOST_CELLS = 400_000_000
+_MOST_CELLS = 2_000_000_000
 # Points wider than this are compared with so many of the centres only: the nearest in their embedding.
 _NARROW = 32
 _NEIGHBOURS = 8
@@ -77,7 +77,7 @@ def bounded_tmeans(
         return labels, x.means(labels, 1)
     draws = rng.random((8, t, 2 + int(math.log(t))))  # drawn at once: the stream does not depend on the data
     cells = s**2 * x.width
-    if metric == "euclidean" and s <= _MOST_PAIRED and (x.paired_cheaply or cells <= 10 * _MOST_CELLS):
+    if metric == "euclidean" and s <= _MOST_PAIRED and (x.paired_cheaply or cells <= 2 * _MOST_CELLS):
         labels = _search(x.squared_pairs(), t, min_size, most, draws)
         return labels, x.means(labels, t)
     narrow = x.embedding(rng)
