@@ -177,11 +177,10 @@ def execute(name: str, release: Run) -> dict[str, Any]:
 
 
 def _execute(name: str, release: Run) -> dict[str, Any]:
-    steps = methods.graph(release.config)
     module = import_module(f"tasks.steps.{name}")
     out = release.work / name
     out.parent.mkdir(parents=True, exist_ok=True)
-    inputs = {needed: execute(needed, release) for needed in steps[name]}
+    inputs = {needed: execute(needed, release) for needed in methods.inputs(name, release.config)}
     params = module.params(release.config)
     key = digest_of(
         {

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tasks.padders
+import tasks.steps
 from checks.registry import registered as registered_checks
 from tasks import formats, methods
 from tasks.config.gate import AT_LEAST, check_names
@@ -18,9 +19,7 @@ from tasks.ratings import Ratings, write_ids, write_matrix
 
 PADDERS = sorted(found.name for found in iter_modules(tasks.padders.__path__))
 METHODS = sorted(methods.registered())
-STEPS = sorted(
-    {step for graph in methods.registered().values() for step in graph} | {"evaluate", "validate", "publish"}
-)
+STEPS = sorted(found.name for found in iter_modules(tasks.steps.__path__))
 
 
 @pytest.mark.parametrize("name", STEPS)

@@ -13,7 +13,9 @@ from pydantic import AfterValidator, ValidationError, model_validator
 from tasks.config.base import Settings
 from tasks.config.clustering import Clustering
 from tasks.config.gate import validate_thresholds
+from tasks.config.microaggregation import Microaggregation
 from tasks.config.padding import Padding
+from tasks.config.perturbation import Perturbation
 from tasks.config.privacy import Privacy
 from tasks.config.release import Release
 from tasks.config.series import Series
@@ -23,7 +25,9 @@ from tasks.errors import UsageError
 __all__ = [
     "SCALES",
     "Clustering",
+    "Microaggregation",
     "Padding",
+    "Perturbation",
     "Privacy",
     "Release",
     "ReleaseConfig",
@@ -43,6 +47,8 @@ class ReleaseConfig(Settings):
     privacy: Privacy = Privacy()
     padding: Padding = Padding()
     clustering: Clustering = Clustering()
+    microaggregation: Microaggregation = Microaggregation()
+    perturbation: Perturbation = Perturbation()
     gate: Annotated[dict[str, float], AfterValidator(validate_thresholds)] = {}
     series: Series = Series()
 

@@ -1,10 +1,13 @@
-"""Methods of release: each a named graph of steps. A method is one file here.
+"""Methods of release: each a named graph of steps, a way to group people and a way to make profiles.
 
-Light on purpose: the DAG file draws its boxes from these graphs while parsing.
+A method is one file here with `NAMES`, `steps(config)`, `GROUPING` (a file of tasks/groupings), `PROFILER` (a file of
+tasks/profilers) and `SINGLE` (every record is one person's). Light on purpose: the DAG file draws its boxes from
+these graphs while parsing.
 """
 
 from importlib import import_module
 from pkgutil import iter_modules
+from types import ModuleType
 
 from tasks.config import ReleaseConfig
 from tasks.errors import UsageError
@@ -12,14 +15,14 @@ from tasks.errors import UsageError
 Graph = dict[str, tuple[str, ...]]
 
 
-def registered() -> dict[str, Graph]:
-    """Every method's name and the graph of its data steps, from the files of this package."""
+def registered() -> dict[str, ModuleType]:
+    """Every method's name and its file, from the files of this package."""
     modules = (import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__))
-    return {name: module.STEPS for module in modules for name in module.NAMES}
+    return {name: module for module in modules for name in module.NAMES}
 
 
-def data_steps(config: ReleaseConfig) -> Graph:
-    """The steps that make the candidate release: step → the steps it reads from, in order."""
+def method(config: ReleaseConfig) -> ModuleType:
+    """The file of the method this release asks for."""
     methods = registered()
     if config.privacy.method not in methods:
         raise UsageError(
@@ -28,6 +31,31 @@ def data_steps(config: ReleaseConfig) -> Graph:
             remedy=f"use one of: {', '.join(sorted(methods))}",
         )
     return methods[config.privacy.method]
+
+
+def grouping(config: ReleaseConfig) -> ModuleType:
+    """How this release groups people."""
+    return import_module(f"tasks.groupings.{method(config).GROUPING}")
+
+
+def profiler(config: ReleaseConfig) -> ModuleType:
+    """How this release makes profiles."""
+    return import_module(f"tasks.profilers.{method(config).PROFILER}")
+
+
+def least_size(config: ReleaseConfig) -> int:
+    """Members every group of this release has at least."""
+    return 1 if method(config).SINGLE else config.privacy.k
+
+
+def data_steps(config: ReleaseConfig) -> Graph:
+    """The steps that make the candidate release: step → the steps it reads from, in order."""
+    return method(config).steps(config)
+
+
+def inputs(name: str, config: ReleaseConfig) -> tuple[str, ...]:
+    """The steps a step reads from. Padding may be run for any method: the shadow run compares with its model."""
+    return {"padding": ("ingest",), **graph(config)}[name]
 
 
 def graph(config: ReleaseConfig) -> Graph:

@@ -56,12 +56,15 @@ class Params(Settings):
     privacy: dict[str, Any]
     padding: dict[str, Any]
     clustering: dict[str, Any]
+    microaggregation: dict[str, Any]
+    perturbation: dict[str, Any]
     scale: tuple[float, float]
 
 
 def params(config: ReleaseConfig) -> Params:
     """Pick this step's settings."""
-    tables = {name: getattr(config, name).model_dump() for name in ("privacy", "padding", "clustering")}
+    names = ("privacy", "padding", "clustering", "microaggregation", "perturbation")
+    tables = {name: getattr(config, name).model_dump() for name in names}
     return Params(**tables, scale=config.source.scale)
 
 
@@ -82,7 +85,7 @@ def run(job: Job) -> dict[str, Any]:
     reference = {"path": str(shadow_ingest), "digest": digest_of(files_below(shadow_ingest)), "counts": {}}
     shadow = job.run.shadow(job.out / "shadow", reference)
     steps = methods.data_steps(job.config)
-    made = {name: Path(execute(name, shadow)["path"]) for name in steps}
+    made = {name: Path(execute(name, shadow)["path"]) for name in (*steps, "padding")}
     release = made[next(reversed(steps))] / "groups.parquet"
 
     low, high = job.config.source.scale

@@ -1,0 +1,102 @@
+"""Predictive Anonymization's profiles: what the members of a group get in common (paper 000, sections 4.3 and 5.2).
+
+*padded*: every item, the mean of the members' predictions (with `keep_observed`, observed ratings enter it).
+*simple*: the union of the members' items, the mean of those who rated.
+*boosted*: simple, plus the most confidently predicted other items up to `density`.
+Whatever the method, a cell with fewer than `min_contributors` real ratings shows predictions only.
+"""
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from tasks import profiles
+from tasks.config import ReleaseConfig
+from tasks.config.base import Settings
+from tasks.kernels.homogenize import boost, group_cells, observed_shifts, padded_codes, simple_profiles
+from tasks.kernels.padded import LowRank, encode
+from tasks.pipeline import Job
+from tasks.profilers._parts import members_of, write_parts
+from tasks.ratings import Ratings
+from tasks.steps.padding import open_model
+
+# What a block may have of groups × items: a padded one holds a byte or two of each, a boosted one four floats.
+CELLS_PER_BLOCK = {"predictive-padded": 32_000_000, "predictive-boosted": 4_000_000}
+RATINGS_PER_BLOCK = 1_000_000  # where the members' ratings are read
+
+
+class Params(Settings):
+    """What is published of a group."""
+
+    method: str
+    min_contributors: int
+    keep_observed: bool
+    density: float
+    scale: tuple[float, float]
+    rating_step: float
+
+    @property
+    def uses_ratings(self) -> bool:
+        """Whether the members' own ratings enter their profile, or their predictions alone."""
+        return self.method != "predictive-padded" or self.keep_observed
+
+
+def params(config: ReleaseConfig) -> Params:
+    """Pick this profiler's settings."""
+    chosen = config.privacy.model_dump(include={"method", "min_contributors", "density", "rating_step"})
+    return Params(**chosen, keep_observed=config.padding.keep_observed, scale=config.source.scale)
+
+
+def make(job: Job) -> list[int]:
+    """Homogenize blocks of groups in parallel."""
+    ratings = Ratings(job.inputs["ingest"])
+    return write_parts(
+        job,
+        lambda order, starts: _blocks(ratings, order, starts, job.params),
+        _homogenize_block,
+        ingest=job.inputs["ingest"],
+        padding=job.inputs["padding"],
+        params=job.params,
+    )
+
+
+def _blocks(ratings: Ratings, order: np.ndarray, starts: np.ndarray, params: Params) -> list[tuple[int, int]]:
+    """Consecutive groups that fit into memory together; they follow the data, not the workers."""
+    most = CELLS_PER_BLOCK.get(params.method)
+    fill = np.full(len(starts) - 1, ratings.n_items / most if most else 0.0)
+    if params.uses_ratings:
+        fill += np.add.reduceat(ratings.by_user.counts()[order], starts[:-1]) / RATINGS_PER_BLOCK
+    number = np.cumsum(fill).astype(np.int64)
+    edges = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(fill)]
+    return list(pairwise(edges))
+
+
+def _homogenize_block(
+    block: tuple[tuple[int, int], Path], *, ingest: Path, padding: Path, members: Path, params: Params
+) -> int:
+    (start, _), path = block
+    users, sizes = members_of(members, block[0])
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    model = open_model(padding)
+    model = LowRank(np.asarray(model.users[users]), np.asarray(model.items), model.mean)
+    means = model.group_means(labels, len(sizes))
+    ratings = Ratings(ingest)
+    if params.method == "predictive-padded":
+        shifts = None
+        if params.keep_observed:
+            observed = ratings.by_user.take(users)
+            shifts = observed_shifts(model, observed, labels, sizes, params.min_contributors)
+        codes = padded_codes(means, shifts, params.scale, params.rating_step)
+        profiles.write_dense(path, start, sizes, codes)
+        return codes.size
+    cells = group_cells(ratings.by_user.take(users), labels, len(sizes))
+    released = simple_profiles(means, cells, params.min_contributors)
+    if params.method == "predictive-boosted":
+        spread = model.group_spread(labels, len(sizes), np.arange(len(model.items)))
+        released = boost(released, means, spread, ratings.by_item.counts(), params.density)
+    codes = encode(released.data, params.scale, params.rating_step)
+    coded = sp.csr_array((codes, released.indices, released.indptr), shape=released.shape)
+    profiles.write_sparse(path, start, sizes, coded)
+    return released.nnz
