@@ -87,8 +87,8 @@ def project(rest: Train, model: LowRank, *, rank: int, off_diagonal: np.ndarray 
     else:
         # The vectors of the round before lie near the new ones. At first any vector will do but 1: z-scores of a
         # person add up to nothing.
-        near: np.ndarray = model.right.sum(axis=1)
-        start = near if near.any() else np.random.default_rng(0).standard_normal(items)
-        operator = LinearOperator((items, items), matvec=gram, dtype=np.float64)
+        near = model.right.sum(axis=1)
+        start: np.ndarray = near if near.any() else np.random.default_rng(0).standard_normal((items,))
+        operator: Any = LinearOperator((items, items), matvec=gram, dtype=np.float64)
         main = eigsh(operator, rank, v0=start, which="LA", rng=np.random.default_rng(0))[1]
     return LowRank(forth(main), main)
