@@ -1,0 +1,76 @@
+"""Item-based neighbourhoods (Sarwar et al. 2001): what fits the things a person has.
+
+Ratings: a row's deviations from its biases, averaged over the items most similar to the one asked for. Similarity is
+the cosine of the items' deviations, doubted where few people know both. Items are ranked by how similar they are to
+what the row has; where every cell has a value, by the predicted value.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from tasks.recommenders import Train, bias
+from tasks.recommenders._cells import dense, gram, keep_largest, mask_of, pick, weights_of
+
+NEIGHBOURS = 100
+DOUBT = 50.0  # people's worth of doubt about a similarity
+LITTLE = 0.5  # similarity's worth of doubt about an average of few neighbours
+
+
+@dataclass(frozen=True)
+class ItemKnn:
+    """The similarities of each item's neighbours, 0 elsewhere: column = the item asked for."""
+
+    base: bias.Biases
+    residuals: Train
+    ratings: np.ndarray
+    listed: sp.csr_array | None  # 1 where a row has the item; None: every row has every item
+    company: np.ndarray | None
+
+    def rows(self, users: np.ndarray) -> np.ndarray:
+        """Scores for every item."""
+        if self.listed is None:
+            return self._ratings(users)
+        return dense(self.listed, users) @ self.company
+
+    def predict(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
+        """Predictions of single cells."""
+        return pick(self._ratings, users, items)
+
+    def _ratings(self, users: np.ndarray) -> np.ndarray:
+        known = self.ratings.sum(axis=0)
+        if self.listed is not None:
+            known = dense(self.listed, users) @ self.ratings
+        return self.base.rows(users) + dense(self.residuals, users) @ self.ratings / (
+            known + np.float32(LITTLE)
+        )
+
+
+def fit(
+    train: Train, weights: np.ndarray | None = None, *, neighbours: int = NEIGHBOURS, doubt: float = DOUBT
+) -> ItemKnn:
+    """Cosines from Gram matrices."""
+    people = weights_of(train, weights)
+    base = bias.fit(train, people)
+    residuals = base.residuals(train)
+    listed = mask_of(train)
+    together, company = people.sum(), None
+    if listed is not None:
+        together = gram(listed, people)
+        company = _nearest(_cosines(together), neighbours)
+    similar = _cosines(gram(residuals, people)) * (together / (together + doubt))
+    return ItemKnn(base, residuals, _nearest(similar, neighbours), listed, company)
+
+
+def _cosines(of: np.ndarray) -> np.ndarray:
+    length = np.sqrt(np.diag(of))
+    length[length == 0] = 1
+    return of / length / length[:, None]
+
+
+def _nearest(similar: np.ndarray, neighbours: int) -> np.ndarray:
+    np.fill_diagonal(similar, 0)
+    np.maximum(similar, 0, out=similar)
+    keep_largest(similar, neighbours)
+    return np.ascontiguousarray(similar.T, np.float32)
