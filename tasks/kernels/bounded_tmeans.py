@@ -28,8 +28,9 @@ _MOST_CELLS = 2_000_000_000
 # Points wider than this are compared with so many of the centres only: the nearest in their embedding.
 _NARROW = 32
 _NEIGHBOURS = 8
-# Dense rows that are held at a time where points are not dense: 128 MB.
-_DENSE_CELLS = 32_000_000
+# Dense rows that are held at a time where points are not dense: 8 MB. They stay in the cache until they are compared;
+# multiplying them out again in every round costs less than bringing them back from memory.
+_DENSE_CELLS = 2_000_000
 # Exchanges settle in 5–12 sweeps; the bounds only guard against rounding that never settles.
 _SWEEPS = 50
 _SWEEPS_PER_ITERATION = 20
@@ -195,11 +196,14 @@ def _costs(x: Points, narrow: Float32, labels: Int32, t: int, metric: str, max_d
     centers = x.means(labels, t).rows(slice(None))
     costs = np.full((len(x), t), np.inf, np.float32)
     few = t > _NEIGHBOURS and x.width > _NARROW
-    for start in range(0, len(x), max(1, _DENSE_CELLS // x.width)):
-        part = slice(start, start + max(1, _DENSE_CELLS // x.width))
-        rows = x.rows(part)
+    narrow_centers = means(narrow, labels, t)
+    step = min(len(x), max(1, _DENSE_CELLS // x.width))
+    slab = np.empty((step, x.width), np.float32)
+    for start in range(0, len(x), step):
+        part = slice(start, min(start + step, len(x)))
+        rows = x.rows(part, out=slab[: part.stop - start])
         if few:
-            near = _near(narrow[part], means(narrow, labels, t), labels[part])
+            near = _near(narrow[part], narrow_centers, labels[part])
             indptr = np.arange(len(rows) + 1) * near.shape[1]
             block = listed(rows, centers, indptr, near.ravel(), metric=metric, max_diff=max_diff)
             np.put_along_axis(costs[part], near, block.reshape(near.shape), axis=1)
