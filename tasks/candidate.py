@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tasks import profiles
-from tasks.kernels.padded import code_type
 from tasks.pipeline import Job
 from tasks.ratings import Ratings
 from tasks.store import digest, link, read_json, write_json
@@ -83,7 +82,7 @@ def _manifest(
     job: Job, candidate: Candidate, users: int, items: int, files: dict[str, str]
 ) -> dict[str, Any]:
     config, groups = job.config, candidate.public / "groups.parquet"
-    kind = code_type(config.source.scale, config.privacy.rating_step)
+    coding = profiles.Coding.of(config)
     return {
         "schema_version": SCHEMA_VERSION,
         "release": config.release.name,
@@ -94,12 +93,12 @@ def _manifest(
             "users": users,
             "items": items,
             "groups": sum(profiles.row_groups(groups)),
-            "ratings": profiles.count_ratings(groups, items, kind),
+            "ratings": profiles.count_ratings(groups, items, coding.dtype),
         },
         "rating_scale": list(config.source.scale),
-        "rating_step": config.privacy.rating_step,
-        "rating_encoding": {"u1": "uint8", "u2": "uint16"}[kind.str[1:]],
-        "unit": "rating",
+        "rating_step": coding.step,
+        "rating_encoding": coding.encoding,
+        "unit": coding.unit,
         "series": "unchecked",
         "withheld": {"users": 0, "items": 0, "why": ""},
         "files": files,

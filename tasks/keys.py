@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import os
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,14 +66,57 @@ class OwnerKey:
 
         return np.random.Generator(np.random.PCG64(int.from_bytes(self._mac("rng", *names), "big")))
 
+    def noise(self, *names: object) -> "NoiseKey":
+        """The key of the noise of one purpose: (population, what is disguised and how, …)."""
+        return NoiseKey(self._mac("noise", *names))
+
     def pseudonyms(self, release: str, snapshot: str, ids: list[str]) -> list[str]:
         """Keyed hashes of source ids, different in every release and snapshot (128 bits: no collisions)."""
         key = self._mac("pseudonym", release, snapshot)
         return [hmac.digest(key, i.encode("utf-8", "surrogatepass"), "sha256")[:16].hex() for i in ids]
 
     def _mac(self, *names: object) -> bytes:
-        message = b"".join(len(p).to_bytes(4, "big") + p for p in (str(n).encode() for n in names))
-        return hmac.digest(self._secret, message, hashlib.sha256)
+        return _mac(self._secret, *names)
+
+
+class NoiseKey:
+    """Random numbers that belong to cells: the same cell has the same number, in any order and any block.
+
+    A generator's stream would not do: it ties numbers to an order, and who knows some of them may work out its state
+    and with it all others. Here a number is a block of AES, of which nobody without the key has seen this one
+    (docs/decisions/0010-perturbation.md).
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def __repr__(self) -> str:
+        return "NoiseKey(…)"
+
+    def tokens(self, purpose: str, messages: Iterable[bytes]) -> "np.ndarray":
+        """64 bits for each message: what a row or a column of cells is called by."""
+        import numpy as np
+
+        key = _mac(self._key, "tokens", purpose)
+        return np.frombuffer(b"".join(hmac.digest(key, m, "sha256")[:8] for m in messages), "<u8")
+
+    def uniforms(self, purpose: str, rows: "np.ndarray", columns: "np.ndarray") -> "np.ndarray":
+        """A number of the open interval (0, 1) for each pair of tokens."""
+        import numpy as np
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+        # One block a cell: there is no chain between cells that a mode would have to protect.
+        cipher = Cipher(algorithms.AES(_mac(self._key, "uniforms", purpose)), modes.ECB())  # noqa: S305
+        blocks = np.empty((len(rows), 2), "<u8")
+        blocks[:, 0], blocks[:, 1] = rows, columns
+        drawn = np.empty((len(rows) + 1, 2), "<u8")  # the library asks for a little more room than it fills
+        cipher.encryptor().update_into(blocks.data.cast("B"), drawn.data.cast("B"))
+        return ((drawn[:-1, 0] >> np.uint64(11)) + 0.5) * 2.0**-53  # 53 bits: all that a float holds
+
+
+def _mac(secret: bytes, *names: object) -> bytes:
+    message = b"".join(len(p).to_bytes(4, "big") + p for p in (str(n).encode() for n in names))
+    return hmac.digest(secret, message, hashlib.sha256)
 
 
 def _create(path: Path) -> None:

@@ -15,6 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
+from tasks import methods
+from tasks.config import ReleaseConfig
+from tasks.kernels.padded import code_type
 from tasks.kernels.profile_cells import find_cells
 
 SCHEMA = pa.schema(
@@ -32,6 +35,40 @@ ITEM_LISTS = {"compression": "zstd", "compression_level": 1}
 EVERY_ITEM = {"compression": "none"}
 ROWS_PER_BLOCK = 1024
 BYTES_PER_BLOCK = 4 * 2**20  # fewer rows where profiles are long
+
+
+@dataclass(frozen=True)
+class Coding:
+    """How a release writes a value: as the number it is, or as a code that counts steps from the lowest rating."""
+
+    encoding: str
+    low: float = 0.0
+    step: float | None = None
+    unit: str = "rating"
+
+    @classmethod
+    def in_steps(cls, scale: tuple[float, float], step: float) -> "Coding":
+        """The smallest codes that hold every step of the scale."""
+        return cls({1: "uint8", 2: "uint16"}[code_type(scale, step).itemsize], scale[0], step)
+
+    @classmethod
+    def of(cls, config: ReleaseConfig) -> "Coding":
+        """As the method's profiler says; in steps of the scale where it says nothing."""
+        profiler = methods.profiler(config)
+        if hasattr(profiler, "coding"):
+            return profiler.coding(config)
+        return cls.in_steps(config.source.scale, config.privacy.rating_step)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The little-endian type of a code."""
+        return np.dtype(self.encoding).newbyteorder("<")
+
+    def values(self, codes: np.ndarray) -> np.ndarray:
+        """What the codes stand for, as float32."""
+        if self.step is None:
+            return codes
+        return codes * np.float32(self.step) + np.float32(self.low)
 
 
 @dataclass(frozen=True)

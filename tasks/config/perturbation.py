@@ -2,13 +2,13 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from tasks.config.base import Settings
 
 
 class Perturbation(Settings):
-    """Which values get which noise (paper 001, section 2; paper 003, section 4: GNA)."""
+    """Which values get which noise (paper 001, section 3; paper 003, section 4: GNA)."""
 
     scheme: Literal["z-scores", "gna"] = Field(
         default="z-scores",
@@ -21,7 +21,45 @@ class Perturbation(Settings):
     )
     noise: Literal["gaussian", "uniform"] = "gaussian"
     amount: float = Field(
-        default=1.0, gt=0, description="σ of gaussian noise, half the range α of uniform noise, in z-scores"
+        default=1.0,
+        gt=0,
+        le=1000,
+        description="σ of gaussian noise, half the range α of uniform noise, in z-scores",
     )
     flexible: bool = Field(default=False, description="true: every user draws an own amount below this one")
-    clip: bool = Field(default=True, description="gna: ratings off the scale are moved to its ends")
+    clip: bool = Field(
+        default=True,
+        description="gna: true: clipped to the scale and rounded to privacy.rating_step; false: as they are",
+    )
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Perturbation":
+        if self.scheme == "z-scores":
+            if "clip" in self.model_fields_set:
+                raise ValueError(
+                    "clip: z-scores have no scale to be clipped to; remove it or use scheme 'gna'"
+                )
+            return self
+        if self.noise != "gaussian":
+            raise ValueError(
+                "noise: scheme 'gna' is Gaussian noise; use noise 'gaussian' or scheme 'z-scores'"
+            )
+        if self.flexible:
+            raise ValueError(
+                "flexible: scheme 'gna' has one amount for all; use scheme 'z-scores' or remove it"
+            )
+        if "entries" in self.model_fields_set and self.entries != "all":
+            raise ValueError(
+                "entries: scheme 'gna' disguises every item; use entries 'all' or scheme 'z-scores'"
+            )
+        return self
+
+    @property
+    def every_item(self) -> bool:
+        """Whether every record holds every item, rated or not."""
+        return self.scheme == "gna" or self.entries == "all"
+
+    @property
+    def rounded(self) -> bool:
+        """Whether ratings are published in steps of the scale, not as the numbers they are."""
+        return self.scheme == "gna" and self.clip

@@ -5,6 +5,11 @@ people rated, and single ratings of the rest. Predictions and ranks are scored b
 release is kept for the judge: the people it was made without are the only ones an attack must not find (SCIENCE
 P2, "baseline"). Nothing of the shadow run is published.
 
+A group's profile answers for its members cell by cell. A single person's record does not: what was held out is not in
+it, or is noise there. So for methods that publish single people `target` is what a recommender trained on the
+released records predicts for the own record, `similar` for the record nearest to the person (tasks/learnt.py), and
+`random_group` what the model, not released, predicts for somebody else.
+
     heldout.parquet ranks.parquet summary.json      utility
     shadow-release/   as published, and membership.parquet (group −1: absent), held_out.parquet (pseudonym, item)
 """
@@ -24,8 +29,9 @@ from tasks.candidate import Candidate, pseudonyms, write_release
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
 from tasks.kernels.metrics import distances
-from tasks.kernels.padded import LowRank, code_type
+from tasks.kernels.padded import LowRank
 from tasks.kernels.profile_distances import profile_distances
+from tasks.learnt import OwnScales, learn, own_scales
 from tasks.pipeline import Job, execute
 from tasks.ratings import Ratings, write_ids, write_matrix
 from tasks.steps.padding import open_model
@@ -92,19 +98,28 @@ def run(job: Job) -> dict[str, Any]:
     model = open_model(made["padding"])
     labels = np.load(made["clustering"] / "labels.npy")
     user, item, truth = split.held_out
-    random_labels = job.rng("random groups").permutation(labels)
-    random_means = model.group_means(random_labels, int(labels.max()) + 1)
-    kind = code_type(job.config.source.scale, job.config.privacy.rating_step)
+    by_chance = job.rng("random groups").permutation(labels)
+    coding = profiles.Coding.of(job.config)
     unpacked = job.out / "shadow" / "profiles"
-    profiles.unpack(release, unpacked, kind)
-    nearest, ranks = _rank_profiles(job, made, unpacked, labels)
-    released = profiles.open_unpacked(unpacked, kind)
+    profiles.unpack(release, unpacked, coding.dtype)
+    scales = own_scales(Ratings(shadow_ingest), coding, profiles.is_dense(release))
+    nearest, ranks = _rank_profiles(job, made, unpacked, labels, scales)
+    if methods.method(job.config).SINGLE:
+        learnt = learn(job, unpacked, coding, job.out / "shadow" / "learnt")
+        target, similar = (
+            _learnt(learnt, job.config, scales, user, record[user], item) for record in (labels, nearest)
+        )
+        random_group = model.cells(by_chance[user], item)  # a group is a person: by chance, somebody
+    else:
+        released = profiles.open_unpacked(unpacked, coding.dtype)
+        target, similar = (_released(released, coding, record[user], item) for record in (labels, nearest))
+        random_group = model.group_means(by_chance, int(labels.max()) + 1).cells(by_chance[user], item)
     columns = {
         "truth": truth,
         "original": np.clip(model.cells(user, item), low, high),
-        "target": _released(released, job.config, labels[user], item),
-        "similar": _released(released, job.config, nearest[user], item),
-        "random_group": np.clip(random_means.cells(random_labels[user], item), low, high),
+        "target": target,
+        "similar": similar,
+        "random_group": np.clip(random_group, low, high),
         "item_mean": _item_means(Ratings(shadow_ingest))[item],
     }
     arrays = {name: pa.array(values.astype(np.float32), from_pandas=True) for name, values in columns.items()}
@@ -198,7 +213,7 @@ def _keep_release(job: Job, groups: Path, labels: np.ndarray, split: Split) -> N
 
 
 def _rank_profiles(
-    job: Job, made: dict[str, Path], unpacked: Path, labels: np.ndarray
+    job: Job, made: dict[str, Path], unpacked: Path, labels: np.ndarray, scales: OwnScales
 ) -> tuple[np.ndarray, np.ndarray]:
     """Nearest released profile of each user (-1: not asked), and the rank of the user's own (paper section 7.4)."""
     users = np.arange(len(labels))
@@ -206,7 +221,8 @@ def _rank_profiles(
     most = min(max(affordable, FEWEST_RANKED), MOST_RANKED)
     if len(users) > most:
         users = np.sort(job.rng("ranked").choice(users, most, replace=False))
-    blocks = [users[start : start + USERS_PER_BLOCK] for start in range(0, len(users), USERS_PER_BLOCK)]
+    pieces = [users[start : start + USERS_PER_BLOCK] for start in range(0, len(users), USERS_PER_BLOCK)]
+    blocks = [(piece, scales.take(piece)) for piece in pieces]
     job.progress(0, len(blocks))  # the shadow run's time says nothing about the time these take
     parts = job.engine.map(
         _rank_block,
@@ -224,19 +240,26 @@ def _rank_profiles(
 
 
 def _rank_block(
-    users: np.ndarray, *, ingest: Path, padding: Path, clustering: Path, unpacked: Path, config: ReleaseConfig
+    block: tuple[np.ndarray, OwnScales],
+    *,
+    ingest: Path,
+    padding: Path,
+    clustering: Path,
+    unpacked: Path,
+    config: ReleaseConfig,
 ) -> tuple[np.ndarray, np.ndarray]:
-    rows = open_model(padding).padded_rows(users, Ratings(ingest).by_user.take(users))
+    users, scales = block
+    padded = open_model(padding).padded_rows(users, Ratings(ingest).by_user.take(users))
+    rows, unit = scales.comparable(padded), np.float32(scales.typical)
     low, high = config.source.scale
     measure: dict[str, Any] = {"metric": config.clustering.metric, "max_diff": high - low}
-    step = np.float32(config.privacy.rating_step)
-    kind = code_type(config.source.scale, config.privacy.rating_step)
-    apart = np.empty((len(users), len(profiles.open_unpacked(unpacked, kind).sizes)), np.float32)
+    coding = profiles.Coding.of(config)
+    apart = np.empty((len(users), len(profiles.open_unpacked(unpacked, coding.dtype).sizes)), np.float32)
     width = max(1, CELLS_PER_BLOCK // rows.shape[1])
     for start in range(0, apart.shape[1], width):
         # Opened anew: what was read of a mapping counts as this process' memory until the mapping is gone.
-        some = profiles.open_unpacked(unpacked, kind).rows(start, min(start + width, apart.shape[1]))
-        values = some.codes * step + np.float32(low)
+        some = profiles.open_unpacked(unpacked, coding.dtype).rows(start, min(start + width, apart.shape[1]))
+        values = coding.values(some.codes) * unit
         if some.items is None:
             found = distances(rows, values.reshape(-1, rows.shape[1]), **measure)
         else:
@@ -248,13 +271,28 @@ def _rank_block(
 
 
 def _released(
-    released: profiles.Profiles, config: ReleaseConfig, group: np.ndarray, item: np.ndarray
+    released: profiles.Profiles, coding: profiles.Coding, group: np.ndarray, item: np.ndarray
 ) -> np.ndarray:
     """Released ratings of (group, item) cells; NaN where the group does not hold the item or is -1."""
     asked = group >= 0
     codes = np.full(len(group), np.nan)
     codes[asked] = released.cells(group[asked], item[asked])
-    return config.source.scale[0] + codes * config.privacy.rating_step
+    return coding.values(codes)
+
+
+def _learnt(
+    model: LowRank,
+    config: ReleaseConfig,
+    scales: OwnScales,
+    user: np.ndarray,
+    record: np.ndarray,
+    item: np.ndarray,
+) -> np.ndarray:
+    """What the released records taught about (record, item) cells, as ratings of these people; NaN where it is -1."""
+    asked = record >= 0
+    values = np.full(len(record), np.nan)
+    values[asked] = scales.take(user[asked]).ratings(model.cells(record[asked], item[asked]))
+    return np.clip(values, *config.source.scale)
 
 
 def _item_means(ratings: Ratings) -> np.ndarray:

@@ -16,6 +16,7 @@ from tasks import pipeline, profiles
 from tasks.config import parse
 from tasks.engine import Engine
 from tasks.keys import OwnerKey
+from tasks.learnt import OwnScales
 from tasks.ratings import write_ids, write_matrix
 from tasks.steps import evaluate
 from tasks.store import Store, files_below, read_json, write_json
@@ -189,7 +190,8 @@ def test_ranks_and_neighbours_are_those_of_the_definition_whatever_the_blocks(tm
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(evaluate, "CELLS_PER_BLOCK", cells)
             places = {name: tmp_path / name for name in ("ingest", "padding", "clustering", "unpacked")}
-            nearest, rank = evaluate._rank_block(np.arange(40), **places, config=config)
+            scales = OwnScales(np.zeros(40, np.float32), np.ones(40, np.float32))
+            nearest, rank = evaluate._rank_block((np.arange(40), scales), **places, config=config)
         assert nearest.tolist() == apart.argmin(axis=1).tolist()
         assert rank.tolist() == expected_rank.tolist()
 

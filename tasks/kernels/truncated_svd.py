@@ -1,0 +1,53 @@
+"""The best low-rank approximation of a matrix that is only seen in blocks of rows.
+
+Least squares over every cell has a solution in one piece, the truncated SVD; where cells are missing it takes
+alternating least squares (kernels/als.py).
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from tasks.kernels.padded import LowRank
+
+OVERSAMPLING = 10  # further directions that are followed and dropped in the end
+PASSES = (
+    6  # over the matrix; a direction's error shrinks by the square of the ratio of singular values in each
+)
+
+
+def truncated_svd(
+    blocks: Callable[[], Iterator[np.ndarray]], n_items: int, rank: int, rng: np.random.Generator
+) -> LowRank:
+    """Item means plus `rank` directions of what is left, by subspace iteration.
+
+    `blocks()` passes once over all rows.
+    """
+    sums, rows = np.zeros(n_items), 0
+    for block in blocks():
+        sums += block.sum(axis=0, dtype=np.float64)
+        rows += len(block)
+    means = sums / max(rows, 1)
+    width = min(rank + OVERSAMPLING, rows, n_items)
+    directions = _orthonormal(rng.standard_normal((n_items, width)))
+    for _ in range(PASSES):
+        turned = np.zeros((n_items, width))
+        for block in blocks():
+            centred = block - means.astype(np.float32)
+            turned += centred.T @ (centred @ directions)
+        directions = _orthonormal(turned)
+    gram = np.zeros((width, width))
+    for block in blocks():
+        projected = (block - means.astype(np.float32)) @ directions
+        gram += projected.T.astype(np.float64) @ projected
+    _, inside = np.linalg.eigh(gram)  # ascending: the last ones carry most
+    items = directions @ inside[:, ::-1][:, :rank].astype(np.float32)
+    users = [(block - means.astype(np.float32)) @ items for block in blocks()]
+    ones = np.ones((rows, 1), np.float32)
+    return LowRank(
+        np.hstack([np.concatenate(users), ones]), np.hstack([items, means[:, None].astype(np.float32)]), 0.0
+    )
+
+
+def _orthonormal(columns: np.ndarray) -> np.ndarray:
+    return np.linalg.qr(columns)[0].astype(np.float32)
