@@ -68,6 +68,8 @@ class ReleaseConfig(Settings):
             )
         if (high - low) / self.privacy.rating_step > 65535:
             raise ValueError("privacy.rating_step is too fine: more than 65,536 levels; choose a larger step")
+        if self.privacy.method == "microaggregation":
+            self.microaggregation.check(self.privacy)
         synthetic = self.source.synthetic
         if self.source.format == "synthetic" and synthetic.users < self.privacy.k:
             raise ValueError(

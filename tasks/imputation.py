@@ -1,0 +1,47 @@
+"""Filled ratings: what was rated, and in the place of what was not an imputed value (paper 003, section 3, step 1).
+
+Written like a padding model (users.npy, items.npy, model.json), so that `open_model` reads it.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from tasks.kernels import impute
+from tasks.kernels.padded import LowRank
+from tasks.ratings import Ratings, Side
+from tasks.store import write_json
+
+
+def write_imputed(
+    directory: Path, ingest: Path, kind: str, *, scale: tuple[float, float], fewest: int
+) -> None:
+    """Fit "central", "item-mean" or "user-mean" and write it."""
+    model = _impute(Ratings(ingest), kind, scale, fewest)
+    directory.mkdir()
+    np.save(directory / "users.npy", model.users)
+    np.save(directory / "items.npy", model.items)
+    write_json(directory / "model.json", {"mean": model.mean})
+
+
+def _impute(ratings: Ratings, kind: str, scale: tuple[float, float], fewest: int) -> LowRank:
+    if kind == "central":
+        return impute.central((ratings.n_users, ratings.n_items), scale)
+    centre = sum(scale) / 2
+    if kind == "item-mean":
+        totals, counts = _sums(ratings.by_item, np.ones(ratings.n_users))
+        return impute.item_means(ratings.n_users, totals, counts, fewest, centre)
+    known = (ratings.by_item.counts() >= fewest).astype(np.float64)
+    totals, counts = _sums(ratings.by_user, known)
+    return impute.user_means(ratings.n_items, totals, counts, fewest, centre)
+
+
+def _sums(side: Side, counted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sum and number of each row's ratings in the columns that count."""
+    totals, counts = np.empty(side.rows), np.empty(side.rows)
+    for start, stop in side.blocks():
+        block = side.block(start, stop).astype(np.float64)
+        totals[start:stop] = block @ counted
+        block.data[:] = 1
+        counts[start:stop] = block @ counted
+    return totals, counts
