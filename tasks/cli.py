@@ -155,6 +155,18 @@ def _parser() -> argparse.ArgumentParser:
     clean.add_argument(
         "--store", default=None, help="directory of the store (default MURMUR_STORE or ./store)"
     )
+    compare = add("compare", command_compare, "risk against utility of several methods; publishes nothing")
+    compare.add_argument("config", help="what an entry does not set is as in this release file")
+    compare.add_argument("--snapshot", required=True, help="YYYY-MM-DD")
+    compare.add_argument(
+        "--methods",
+        required=True,
+        help="with commas; each a method with optional settings: predictive-padded,perturbation:amount=0.5",
+    )
+    compare.add_argument("--plot", default=None, help="write the plot to this file, as SVG")
+    compare.add_argument(
+        "--store", default=None, help="directory of the store (default MURMUR_STORE or ./store)"
+    )
     reproduce = add(
         "reproduce", command_reproduce, "a paper's tables: the paper's figure and ours, side by side"
     )
@@ -333,6 +345,20 @@ def command_clean(options: argparse.Namespace) -> Outcome:
         )
     removed = sweep(store, options.name, older_than_days=0)
     return {"status": "cleaned", "removed": [str(place) for place in removed]}, 0
+
+
+def command_compare(options: argparse.Namespace) -> Outcome:
+    """Several methods on the same ratings; a refused one is a result like any other."""
+    from tasks.display import progress_bars
+    from tasks.store import Store
+    from tasks.studies.compare import compare
+
+    config, snapshot = load(options.config), snapshot_date(options.snapshot)
+    plot = Path(options.plot) if options.plot else None
+    with progress_bars() as progress:
+        return compare(
+            config, snapshot, Store(options.store), options.methods, plot=plot, progress=progress
+        ), 0
 
 
 def command_reproduce(options: argparse.Namespace) -> Outcome:

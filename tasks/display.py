@@ -38,6 +38,9 @@ def progress_bars() -> Iterator[ProgressReport]:
 
 def show(result: dict[str, Any]) -> None:
     """Print an answer: its plain values, then its tables."""
+    if "original" in result:
+        _comparison(result)
+        return
     for key, value in result.items():
         if key in ("checks", "cells", "rows", "results", "advice"):
             continue
@@ -121,6 +124,48 @@ def _attacks(results: list[dict[str, Any]]) -> None:
             escape(_text(more)),
         )
     OUT.print(table)
+
+
+def _comparison(result: dict[str, Any]) -> None:
+    """What each method risks and is worth, the original last; then every attack's bound."""
+    table = Table(title=f"{result['dataset']}, {result['snapshot']}", title_justify="left")
+    head = (
+        "method",
+        "settings",
+        "verdict",
+        "worst risk",
+        "by",
+        "RMSE",
+        "MAE",
+        "nDCG@10",
+        "Recall@10",
+        "τ lists",
+    )
+    for column in (*head, "τ ratings", "own profile RMSE", "CPU-s", "refused by"):
+        table.add_column(column)
+    measures = ("rmse", "mae", "ndcg_at_10", "recall_at_10", "kendall_tau", "kendall_tau_rmse")
+    for row in [*result["rows"], {"method": "original, names removed", "settings": {}, **result["original"]}]:
+        status = row.get("status")
+        verdict = {"published": "[green]published[/green]", "refused": "[red]refused[/red]", None: ""}[status]
+        table.add_row(
+            escape(row["method"]),
+            escape(_text(row["settings"])),
+            verdict,
+            _text(row["worst_risk"]),
+            _text(row["worst_attack"]),
+            *(_text(row["utility"].get(name)) for name in (*measures, "target_deviation_rmse")),
+            f"{sum(row.get('seconds', {}).values()):.0f}",
+            escape(", ".join(row.get("failed", ())) or (row.get("why") or "")),
+        )
+    OUT.print(table)
+    bounds = Table(title="upper bound of each attack", title_justify="left")
+    shown = [*result["rows"], {"method": "original", "settings": {}, **result["original"]}]
+    bounds.add_column("attack")
+    for number, row in enumerate(shown, start=1):
+        bounds.add_column(escape(f"{number} {row['method']} {_text(row['settings'])}".strip()))
+    for name in result["original"]["risk"]:
+        bounds.add_row(escape(name), *(_text(row["risk"].get(name)) for row in shown))
+    OUT.print(bounds)
 
 
 def _rows(title: str, rows: list[dict[str, Any]]) -> None:

@@ -203,7 +203,7 @@ def _execute(name: str, release: Run) -> dict[str, Any]:
         if reference is None:
             remove(out)
             places = {n: Path(r["path"]) for n, r in inputs.items()}
-            with _measured(name, release), _gone_if_full(out):
+            with measured(name, release), _gone_if_full(out):
                 out.mkdir(parents=True)
                 progress = StepProgress(release.title(name), release.progress)
                 counts = module.run(Job(release, name, params, places, out, progress))
@@ -249,7 +249,7 @@ def _gone_if_full(out: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _measured(step: str, release: Run) -> Iterator[None]:
+def measured(step: str, release: Run) -> Iterator[None]:
     """Log a step and add up its CPU seconds, those of the Dask workers included."""
     name = release.title(step)
     cpu, wall = release.engine.cpu_seconds(), time.monotonic()

@@ -1,0 +1,204 @@
+"""`murmur compare`: several methods and settings on the same ratings, risk against utility.
+
+Each entry is made, judged and thrown away: candidates lie in a directory of their own below the store's private/, and
+nothing is published. Ratings are read once. Risk is the gate's: the upper bound of what each attack achieves on the
+candidate made from all ratings. Attacks of two kinds: those that *name* people, which are held to 1/k and of which
+`worst_risk` is the highest bound, and those that *learn* something about them (ratings, membership), each on a scale of
+its own. Utility is that of recommenders trained on the shadow's release (tasks/studies/compare_utility.py).
+"""
+
+import contextlib
+import datetime
+import logging
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from checks.exposure import raw_case
+from checks.gate import run_check
+from checks.registry import registered
+from checks.utility import utility as shadow_utility
+from tasks import pipeline
+from tasks.config import ReleaseConfig
+from tasks.config.gate import check_names
+from tasks.engine import engine, single_threaded
+from tasks.errors import Refused, UsageError
+from tasks.keys import OwnerKey
+from tasks.progress import Progress, StepProgress, log_progress
+from tasks.store import Store, digest, make_private, owner_only, read_json, remove
+from tasks.studies.compare_entries import Entry, read
+from tasks.studies.compare_plot import draw
+from tasks.studies.compare_utility import Held, measure_original, measure_release, read_held, summary
+
+log = logging.getLogger("murmur")
+
+PREFIX = ".compare-"
+
+
+def compare(
+    config: ReleaseConfig,
+    snapshot: datetime.date,
+    store: Store,
+    methods: str,
+    *,
+    plot: Path | None = None,
+    key: OwnerKey | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Make and judge every entry of `methods`; returns the contract's JSON of `compare`.
+
+    `key` replaces the owner's secret where nothing private is compared and anybody shall get the same figures.
+    """
+    entries = read(methods, config)
+    tell = progress or log_progress
+    with owner_only(), _place(store) as place, engine() as workers:
+        inside = Store(place)
+        work = inside.private(config.release.name, snapshot) / "work"
+        key = key or OwnerKey.load(store.root)
+        run = pipeline.Run(config, snapshot, inside, key, workers, work, tell)
+        study = Study(run, pipeline.execute("ingest", run), place)
+        _refuse_few_people(entries, study.ingest["counts"]["users"])
+        rows = []
+        for number, entry in enumerate(entries):
+            tell("compare", number, len(entries) + 1)
+            log.info("compare: %s", entry.text)
+            rows.append(study.row(entry))
+        tell("compare", len(entries), len(entries) + 1)
+        original = study.original_row()
+        tell("compare", len(entries) + 1, len(entries) + 1)
+    result = {
+        "snapshot": snapshot.isoformat(),
+        "dataset": config.source.format,
+        "rows": rows,
+        "original": original,
+        "seconds": run.seconds,
+    }
+    if plot:
+        draw(result, plot)
+    return result
+
+
+@contextlib.contextmanager
+def _place(store: Store) -> Iterator[Path]:
+    """A directory of the owner's for everything made here, gone afterwards; and what a killed comparison left goes."""
+    private = store.root / "private"
+    make_private(private, below=store.root)
+    for left in private.glob(f"{PREFIX}*"):
+        with contextlib.suppress(Timeout, OSError), FileLock(left / "lock", timeout=0, mode=0o600):
+            remove(left)
+    with (
+        tempfile.TemporaryDirectory(prefix=PREFIX, dir=private) as place,
+        FileLock(Path(place) / "lock", mode=0o600),
+    ):
+        yield Path(place)
+
+
+def _refuse_few_people(entries: list[Entry], users: int) -> None:
+    """Ratings are read once, for everybody: whether they suffice for an entry's promises is asked here."""
+    for entry in entries:
+        privacy = entry.config.privacy
+        if users // privacy.k < privacy.l:
+            raise UsageError(
+                f"{users} users form fewer than privacy.l = {privacy.l} groups of privacy.k = {privacy.k}",
+                where=f"--methods {entry.text}",
+                remedy="lower k or l",
+            )
+
+
+@dataclass(frozen=True)
+class Study:
+    """The ratings all entries share, and what was already found about the original."""
+
+    run: pipeline.Run
+    ingest: dict[str, Any]
+    place: Path
+    originals: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+
+    def row(self, entry: Entry) -> dict[str, Any]:
+        """Make an entry's candidate, let the gate judge it, train on its shadow."""
+        run = replace(self.run, config=entry.config, given={"ingest": self.ingest}, seconds={})
+        validated = run.work / "validate"
+        remove(validated)  # another entry's
+        refusal: Refused | None = None
+        try:
+            pipeline.execute("validate", run)
+        except Refused as problem:
+            refusal = problem
+        judged = (validated / "private" / "verdict.json").exists()
+        verdict = (
+            read_json(validated / "private" / "verdict.json") if judged else {"failed": [], "checks": []}
+        )
+        risk = {c["name"]: c["ci_high"] for c in verdict["checks"] if c["name"] in check_names(("attacks",))}
+        utility, figures = self._utility(run) if "evaluate" in run.given else ({}, {})
+        return {
+            "method": entry.method,
+            "settings": entry.settings,
+            "k": entry.config.privacy.k,
+            "status": "refused" if refusal else "published",
+            "failed": verdict["failed"],
+            "why": refusal.what if refusal else None,
+            "risk": risk,
+            **_worst(risk),
+            "utility": utility,
+            "recommenders": figures,
+            "counts": read_json(validated / "candidate" / "manifest.json")["counts"] if judged else {},
+            "seconds": run.seconds,
+        }
+
+    def original_row(self) -> dict[str, Any]:
+        """The ratings with the names removed: what the attacks achieve on them, what can be learned from them."""
+        tell = StepProgress("original", self.run.progress)
+        checks = [registered()[name] for name in check_names(("attacks",))]
+        risk = {}
+        with (
+            pipeline.measured("original", self.run),
+            single_threaded(),
+            contextlib.closing(raw_case(self.run.config.source, self.run.snapshot, self.run.engine)) as case,
+        ):
+            for done, check in enumerate(checks, start=1):
+                risk[check.name] = run_check(check, case, check.threshold).to_json()["ci_high"]
+                tell(done, len(checks))
+                case.forget()
+        figures = next(iter(self.originals.values()), {})
+        return {
+            "risk": risk,
+            **_worst(risk),
+            "utility": summary(figures, figures) if figures else {},
+            "recommenders": figures,
+            "counts": {name: self.ingest["counts"][name] for name in ("users", "items", "ratings")},
+        }
+
+    def _utility(self, run: pipeline.Run) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
+        evaluated = Path(run.given["evaluate"]["path"])
+        release = evaluated / "shadow-release"
+        held = read_held(release, Path(self.ingest["path"]))
+        scale = run.config.source.scale
+        with pipeline.measured("recommenders", run):
+            original = self._original(digest(release / "held_out.parquet"), held, run)
+            tell = StepProgress("recommenders", run.progress)
+            found = measure_release(release, held, scale, self.place, run.engine, tell)
+        return {**summary(found, original), **shadow_utility.summary(evaluated)}, found
+
+    def _original(self, split: str, held: Held, run: pipeline.Run) -> dict[str, dict[str, float]]:
+        """Trained on the 90 % themselves; the same 90 % for all entries, unless one needs everybody to form groups."""
+        if split not in self.originals:
+            tell = StepProgress("original recommenders", run.progress)
+            self.originals[split] = measure_original(
+                held, run.config.source.scale, self.place, run.engine, tell
+            )
+        return self.originals[split]
+
+
+def _worst(risk: dict[str, float | None]) -> dict[str, Any]:
+    """The highest bound among the attacks that name people: those whose own threshold is 1 are held to 1/k."""
+    naming = {
+        name: bound
+        for name, bound in risk.items()
+        if bound is not None and registered()[name].threshold == 1.0
+    }
+    worst = max(naming, key=lambda name: naming[name], default=None)
+    return {"worst_risk": naming[worst] if worst else None, "worst_attack": worst}

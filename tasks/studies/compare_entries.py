@@ -1,0 +1,101 @@
+"""What `murmur compare --methods` asks for: methods with optional settings, such as `microaggregation:k=20`."""
+
+import tomllib
+from dataclasses import dataclass
+from typing import Any
+
+from tasks import methods
+from tasks.config import ReleaseConfig, parse
+from tasks.errors import UsageError
+
+# The tables a method reads, beside [privacy], by the method's file; a further method has the table of its name.
+TABLES = {
+    "predictive": ("padding", "clustering"),
+    "microaggregation": ("microaggregation", "padding", "clustering"),
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One method with its settings: what was written, and the release it stands for."""
+
+    text: str
+    method: str
+    settings: dict[str, Any]
+    config: ReleaseConfig
+
+
+def read(text: str, base: ReleaseConfig) -> list[Entry]:
+    """Every entry, in the order given; what an entry does not set is as in `base`."""
+    entries = [_entry(part.strip(), base) for part in text.split(",") if part.strip()]
+    if not entries:
+        raise UsageError(
+            "nothing to compare", where="--methods", remedy="name methods, such as predictive-padded"
+        )
+    seen: dict[str, str] = {}
+    for entry in entries:
+        twin = seen.setdefault(entry.config.model_dump_json(), entry.text)
+        if twin is not entry.text:
+            raise UsageError(
+                f"'{twin}' and '{entry.text}' are the same settings",
+                where="--methods",
+                remedy="leave one of them out",
+            )
+    return entries
+
+
+def _entry(text: str, base: ReleaseConfig) -> Entry:
+    method, *parts = text.split(":")
+    where = f"--methods {text}"
+    available = methods.registered()
+    if method not in available:
+        raise UsageError(
+            f"'{method}' is not a method of this version",
+            where=where,
+            remedy=f"use one of: {', '.join(sorted(available))}",
+        )
+    tables = base.model_dump(exclude_unset=True)  # what nobody set may not suit this method
+    tables.setdefault("privacy", {})["method"] = method
+    file = available[method].__name__.rpartition(".")[2]
+    own = TABLES.get(file, tuple(name for name in (file,) if name in ReleaseConfig.model_fields))
+    settings: dict[str, Any] = {}
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise UsageError(
+                f"'{part}' is no setting", where=where, remedy="write key=value, several with : between them"
+            )
+        if key in settings:
+            raise UsageError(f"'{key}' is set twice", where=where, remedy="set it once")
+        table, name = _place(key, ("privacy", *own), where)
+        settings[key] = tables.setdefault(table, {})[name] = _value(value)
+    return Entry(text, method, settings, parse(tables, where))
+
+
+def _place(key: str, allowed: tuple[str, ...], where: str) -> tuple[str, str]:
+    """The table and the name a key stands for: `k`, or `padding.iterations` where two tables have such a key."""
+    known = {table: _keys(table) for table in allowed}
+    table, dot, name = key.rpartition(".")
+    found = [(one, name) for one, keys in known.items() if name in keys and (not dot or one == table)]
+    if not found:
+        listed = "; ".join(f"[{one}] {', '.join(keys)}" for one, keys in known.items())
+        raise UsageError(f"there is no setting '{key}'", where=where, remedy=f"use one of: {listed}")
+    if len(found) > 1:
+        either = " or ".join(f"{one}.{name}" for one, _ in found)
+        raise UsageError(f"'{key}' could be {either}", where=where, remedy="write which of them")
+    return found[0]
+
+
+def _keys(table: str) -> list[str]:
+    """The keys of a table; the method is named already."""
+    kind: Any = ReleaseConfig.model_fields[table].annotation
+    return [key for key in kind.model_fields if key != "method"]
+
+
+def _value(text: str) -> Any:
+    """A number or true/false as in a release file, anything else as it stands."""
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    return parsed["value"] if len(parsed) == 1 else text
