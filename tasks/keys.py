@@ -107,11 +107,11 @@ class NoiseKey:
 
         # One block a cell: there is no chain between cells that a mode would have to protect.
         cipher = Cipher(algorithms.AES(_mac(self._key, "uniforms", purpose)), modes.ECB())  # noqa: S305
-        blocks = np.empty((len(rows), 2), "<u8")
-        blocks[:, 0], blocks[:, 1] = rows, columns
+        blocks = np.column_stack([rows, columns]).astype("<u8", copy=False)
         drawn = np.empty((len(rows) + 1, 2), "<u8")  # the library asks for a little more room than it fills
-        cipher.encryptor().update_into(blocks.data.cast("B"), drawn.data.cast("B"))
-        return ((drawn[:-1, 0] >> np.uint64(11)) + 0.5) * 2.0**-53  # 53 bits: all that a float holds
+        given, taken = (array.reshape(-1).view(np.uint8).data for array in (blocks, drawn))
+        cipher.encryptor().update_into(given, taken)
+        return ((drawn[:-1, 0] >> np.uint64(12)) + 0.5) * 2.0**-52  # with 53 bits the highest would round to 1
 
 
 def _mac(secret: bytes, *names: object) -> bytes:

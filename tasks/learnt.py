@@ -1,10 +1,11 @@
 """What others can learn from single people's released records: a recommender trained on nothing else.
 
 A disguised record is not read cell by cell: what somebody has not rated is not in it, or is noise. It is trained on
-(paper 001, section 3: the server predicts from disguised values). Both ways minimise the squared error over the
-released cells: the release's own padding predictor where items are missing, the truncated SVD where none is.
+(paper 001, section 3: the server predicts from disguised values): by the release's own padding predictor where items
+are missing, by the solution of the same regularized least squares in one piece, an SVD, where none is.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tasks import profiles
+from tasks.kernels.als import PRIOR
 from tasks.kernels.padded import LowRank
 from tasks.kernels.perturb import moments
 from tasks.kernels.truncated_svd import truncated_svd
@@ -67,19 +69,24 @@ def own_scales(ratings: Ratings, coding: profiles.Coding, every_item: bool) -> O
 def learn(job: Job, unpacked: Path, coding: profiles.Coding, out: Path) -> LowRank:
     """Train on released records (as `profiles.unpack` left them); predictions are in the release's unit, by record."""
     released = profiles.open_unpacked(unpacked, coding.dtype)
-    n_items = Ratings(job.inputs["ingest"]).n_items
-    out.mkdir()
-    if released.items is None:
-        return truncated_svd(
-            lambda: _rows(unpacked, coding, n_items), n_items, job.config.padding.rank, job.rng("learn")
-        )
-    cells = (coding.values(released.codes), released.items, released.indptr)
-    write_ids(out, "user", [str(number) for number in range(len(released.sizes))])
-    write_ids(out, "item", [str(number) for number in range(n_items)])
-    write_matrix(out, sp.csr_array(cells, shape=(len(released.sizes), n_items)))
+    records, n_items = len(released.sizes), Ratings(job.inputs["ingest"]).n_items
     settings = padding.params(job.config)
     if coding.unit == "z-score":  # z-scores spread about as much as ratings from 1 to 5 do
         settings = settings.model_copy(update={"span": REGULARIZATION_SPAN})
+    if released.items is None:
+        weight = settings.regularization * settings.span / REGULARIZATION_SPAN
+        return truncated_svd(
+            lambda: _rows(unpacked, coding, n_items),
+            n_items,
+            settings.rank,
+            weight * math.sqrt((records + PRIOR) * (n_items + PRIOR)),
+            job.rng("learn"),
+        )
+    out.mkdir()
+    cells = (coding.values(released.codes), released.items, released.indptr)
+    write_ids(out, "user", [str(number) for number in range(records)])
+    write_ids(out, "item", [str(number) for number in range(n_items)])
+    write_matrix(out, sp.csr_array(cells, shape=(records, n_items)))
     place = out / "model"
     place.mkdir()
     silent = StepProgress("learn", lambda *_: None)

@@ -1,6 +1,9 @@
+import pickle
 import stat
 
+import numpy as np
 import pytest
+from scipy.stats import kstest
 
 from tasks.errors import UsageError
 from tasks.keys import OwnerKey
@@ -59,3 +62,40 @@ def test_pseudonyms_differ_between_snapshots_and_hide_the_secret():
 def test_ids_of_any_kind_get_pseudonyms():
     names = OwnerKey(b"a" * 32).pseudonyms("r", "s", ["", "O'Hara", 'a"b\nc', "日本", "\ud800"])
     assert len(set(names)) == 5
+
+
+def test_noise_belongs_to_cells_in_any_order_and_block():
+    key = OwnerKey(b"a" * 32).noise("people", "σ=1")
+    rows, columns = (key.tokens(side, [bytes([n]) for n in range(40)]) for side in ("rows", "columns"))
+    whole = key.uniforms("cells", rows, columns)
+    assert len(set(whole.tolist())) == 40
+    assert ((whole > 0) & (whole < 1)).all()
+    assert key.uniforms("cells", rows[::-1], columns[::-1]).tolist() == whole[::-1].tolist()
+    assert key.uniforms("cells", rows[3:4], columns[3:4]).tolist() == whole[3:4].tolist()
+    assert key.uniforms("cells", rows[:0], columns[:0]).tolist() == []
+
+
+def test_noise_differs_by_cell_purpose_name_and_secret():
+    key = OwnerKey(b"a" * 32).noise("people", "σ=1")
+    row, column = key.tokens("rows", [b"ann"]), key.tokens("columns", [b"film"])
+    others = [
+        key.uniforms("cells", column, row),
+        key.uniforms("amounts", row, column),
+        OwnerKey(b"a" * 32).noise("people", "σ=2").uniforms("cells", row, column),
+        OwnerKey(b"b" * 32).noise("people", "σ=1").uniforms("cells", row, column),
+    ]
+    assert len({key.uniforms("cells", row, column)[0], *(other[0] for other in others)}) == 5
+    assert key.tokens("rows", [b"ann"])[0] != key.tokens("columns", [b"ann"])[0]
+    assert "aaaa" not in repr(key)
+
+
+def test_noise_is_spread_evenly():
+    key = OwnerKey(b"a" * 32).noise("people")
+    drawn = key.uniforms("cells", np.arange(100_000, dtype=np.uint64), np.zeros(100_000, np.uint64))
+    assert kstest(drawn, "uniform").pvalue > 0.001
+    assert abs(np.corrcoef(drawn[:-1], drawn[1:])[0, 1]) < 0.015
+
+
+def test_a_noise_key_travels_to_workers():
+    key = OwnerKey(b"a" * 32).noise("people")
+    assert pickle.loads(pickle.dumps(key)).tokens("rows", [b"ann"]) == key.tokens("rows", [b"ann"])

@@ -36,18 +36,19 @@ def run(case: Case, threshold: float) -> Finding:
     figures = summary(case.private / "utility")
     observed = _loss(figures)
     low, high = _interval(case.private / "utility", observed)
+    # Of single people's records the figures are what a recommender trained on the release predicts by them.
+    own, by_chance = ("own record", "somebody else") if case.single else ("own group", "random groups")
     said = (
-        f"RMSE on held-out ratings: model {figures['original_rmse']:.4f}, own group "
+        f"RMSE on held-out ratings: model {figures['original_rmse']:.4f}, {own} "
         f"{figures['target_deviation_rmse']:.4f}, "
-        f"nearest profile {figures['similar_user_rmse']:.4f}, random groups "
+        f"nearest profile {figures['similar_user_rmse']:.4f}, {by_chance} "
         f"{figures['random_group_rmse']:.4f}, "
         f"item means {figures['item_mean_rmse']:.4f}; {figures['null_share']:.1%} of the "
-        f"cells are not published; the own "
-        f"group is the nearest for {figures['self_rank_1_share']:.1%}."
+        f"cells are not published; the {own} is the nearest for {figures['self_rank_1_share']:.1%}."
     )
     if observed is None:
         said = (
-            "random groups predict as well as the model, so there is no scale to judge the loss on. " + said
+            f"the model predicts no better than {by_chance}: there is no scale to judge the loss on. {said}"
         )
     shown = observed if low is None else low
     return Finding(

@@ -1,7 +1,7 @@
-"""The best low-rank approximation of a matrix that is only seen in blocks of rows.
+"""A regularized low-rank fit of a matrix without gaps, which is only seen in blocks of rows.
 
-Least squares over every cell has a solution in one piece, the truncated SVD; where cells are missing it takes
-alternating least squares (kernels/als.py).
+Where cells are missing it takes alternating least squares (kernels/als.py). Without gaps their objective
+Σ (value − u·v)² + a Σ|u|² + b Σ|v|² has a solution in one piece: the truncated SVD, each singular value less √(ab).
 """
 
 from collections.abc import Callable, Iterator
@@ -17,9 +17,13 @@ PASSES = (
 
 
 def truncated_svd(
-    blocks: Callable[[], Iterator[np.ndarray]], n_items: int, rank: int, rng: np.random.Generator
+    blocks: Callable[[], Iterator[np.ndarray]],
+    n_items: int,
+    rank: int,
+    shrinkage: float,
+    rng: np.random.Generator,
 ) -> LowRank:
-    """Item means plus `rank` directions of what is left, by subspace iteration.
+    """Item means plus `rank` directions of what is left, by subspace iteration, singular values less `shrinkage`.
 
     `blocks()` passes once over all rows.
     """
@@ -40,13 +44,13 @@ def truncated_svd(
     for block in blocks():
         projected = (block - means.astype(np.float32)) @ directions
         gram += projected.T.astype(np.float64) @ projected
-    _, inside = np.linalg.eigh(gram)  # ascending: the last ones carry most
+    squares, inside = np.linalg.eigh(gram)  # ascending: the last ones carry most
     items = directions @ inside[:, ::-1][:, :rank].astype(np.float32)
-    users = [(block - means.astype(np.float32)) @ items for block in blocks()]
+    users = np.concatenate([(block - means.astype(np.float32)) @ items for block in blocks()])
+    singular = np.sqrt(np.maximum(squares[::-1][:rank], 0))
+    items *= (np.maximum(singular - shrinkage, 0) / np.maximum(singular, 1e-30)).astype(np.float32)
     ones = np.ones((rows, 1), np.float32)
-    return LowRank(
-        np.hstack([np.concatenate(users), ones]), np.hstack([items, means[:, None].astype(np.float32)]), 0.0
-    )
+    return LowRank(np.hstack([users, ones]), np.hstack([items, means[:, None].astype(np.float32)]), 0.0)
 
 
 def _orthonormal(columns: np.ndarray) -> np.ndarray:
