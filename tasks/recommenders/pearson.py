@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from tasks.recommenders._cells import pick
+
 BLOCK_CELLS = 4_000_000  # of the three dense arrays that a block of people needs
 
 
@@ -36,14 +38,7 @@ class Correlations:
 
     def predict(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
         """z-scores of single cells, a block of people at a time."""
-        people, place = np.unique(users, return_inverse=True)
-        step = max(1, BLOCK_CELLS // max(self.others.shape))
-        block = place // step
-        out = np.empty(len(people[place]))
-        for start in range(0, len(people), step):
-            cells = np.flatnonzero(block == start // step)
-            out[cells] = self.rows(people[start : start + step])[place[cells] - start, items[cells]]
-        return out
+        return pick(self.rows, users, items, at_once=max(1, BLOCK_CELLS // max(self.others.shape)))
 
 
 def fit(train: sp.csr_array, own: sp.csr_array | None = None) -> Correlations:
