@@ -16,8 +16,8 @@ from tasks import pipeline, profiles
 from tasks.config import parse
 from tasks.engine import Engine
 from tasks.keys import OwnerKey
-from tasks.learnt import OwnScales
-from tasks.ratings import write_ids, write_matrix
+from tasks.learnt import OwnScales, own_scales
+from tasks.ratings import Ratings, write_ids, write_matrix
 from tasks.steps import evaluate
 from tasks.store import Store, files_below, read_json, write_json
 from tests.conftest import SNAPSHOT
@@ -27,16 +27,17 @@ KEY = OwnerKey(b"k" * 32)
 
 @pytest.fixture
 def evaluated(tmp_path, taste_matrix):
-    """Run the step on a matrix: (matrix, store) → its directory."""
+    """Run the step on a matrix: (matrix, store, tables of the configuration) → its directory."""
 
-    def run(matrix, store="store", tell=lambda *_: None):
+    def run(matrix, store="store", tell=lambda *_: None, **tables):
         place = tmp_path / "given"
         if not place.exists():
             place.mkdir()
             write_ids(place, "user", [f"person {n:04}" for n in range(matrix.shape[0])])
             write_ids(place, "item", [f"i{n:04}" for n in range(matrix.shape[1])])
             write_matrix(place, matrix)
-        config = parse({"release": {"name": "t"}, "source": {"format": "csv", "path": "-", "scale": [1, 5]}})
+        source = {"format": "csv", "path": "-", "scale": [1, 5]}
+        config = parse({"release": {"name": "t"}, "source": source, **tables})
         opened = pipeline.open_run(config, SNAPSHOT, Store(tmp_path / store), Engine(), tell)
         given = {"ingest": {"path": str(place), "digest": "given", "counts": {}}}
         reference = pipeline.execute("evaluate", replace(opened, key=KEY, given=given))
@@ -217,3 +218,74 @@ def test_fewer_people_are_ranked_where_each_is_compared_with_much(evaluated, tas
     monkeypatch.setattr(evaluate, "FEWEST_RANKED", 30)
     out, reference = evaluated(taste_matrix(users=500, items=20))
     assert reference["counts"]["ranked"] == read_json(out / "summary.json")["ranked_users"] == 30
+
+
+SINGLE = [
+    {},
+    {"noise": "uniform", "flexible": True},
+    {"entries": "all"},
+    {"scheme": "gna"},
+    {"scheme": "gna", "clip": False, "amount": 2.0},
+]
+
+
+@pytest.mark.parametrize("chosen", SINGLE)
+def test_single_records_are_scored_in_every_cell_and_left_to_the_judge(evaluated, taste_matrix, chosen):
+    matrix = taste_matrix(users=500, items=30, share=0.1)  # some have nothing left when a tenth is held out
+    tables = {"privacy": {"method": "perturbation"}, "perturbation": chosen}
+    out, reference = evaluated(matrix, **tables)
+    held_out = pq.read_table(out / "heldout.parquet").to_pandas()
+    assert np.isfinite(held_out.to_numpy()).all()
+    assert ((held_out >= 1) & (held_out <= 5)).all(axis=None)
+    assert not (held_out["random_group"] == held_out["original"]).mean() > 0.1
+    ranks = pq.read_table(out / "ranks.parquet").to_pandas()
+    assert ranks["self_rank"].between(1, 475).all()
+    release = Release(out / "shadow-release")
+    assert (release.sizes == 1).all()
+    assert release.manifest["counts"]["groups"] == reference["counts"]["users"] == 475
+    assert release.complete == ("scheme" in chosen or chosen.get("entries") == "all")
+    again, _ = evaluated(matrix, "another", **tables)
+    assert files_below(out) == files_below(again)
+
+
+def test_what_is_learnt_of_hardly_disguised_records_is_nearly_the_model(evaluated, taste_matrix):
+    """Without noise only the standardising is left; with much noise nothing is."""
+    matrix = taste_matrix(users=400, items=60, share=0.6)
+    loss = {}
+    for amount in (1e-6, 20.0):
+        out, _ = evaluated(
+            matrix, f"{amount}", privacy={"method": "perturbation"}, perturbation={"amount": amount}
+        )
+        table = pq.read_table(out / "heldout.parquet").to_pandas()
+        errors = (
+            table[["original", "target", "random_group"]].sub(table["truth"], axis=0).pow(2).mean() ** 0.5
+        )
+        loss[amount] = (errors["target"] - errors["original"]) / (errors["random_group"] - errors["original"])
+        ranks = pq.read_table(out / "ranks.parquet").column("self_rank").to_numpy()
+        assert ((ranks == 1).mean() > 0.95) == (amount < 1)
+    assert loss[1e-6] < 0.3 < 1 < loss[20.0]
+
+
+def test_own_scales_turn_z_scores_into_ratings_and_back(tmp_path):
+    """Ratings 2 4 | 5 5 | none: mean and deviation 3, 1; 5, 0; and the mean of all, 4."""
+    matrix = sp.csr_array((np.array([2, 4, 5, 5], np.float32), [0, 2, 0, 1], [0, 2, 4, 4]), shape=(3, 3))
+    write_ids(tmp_path, "user", ["a", "b", "c"])
+    write_ids(tmp_path, "item", ["x", "y", "z"])
+    write_matrix(tmp_path, matrix)
+    scales = own_scales(Ratings(tmp_path), profiles.Coding("float32", unit="z-score"), every_item=False)
+    assert scales.level.tolist() == [3, 5, 4]
+    assert scales.spread.tolist() == [1, 0, 0]
+    assert scales.typical == 1
+    assert scales.ratings(np.array([2.0, 2.0, 2.0])).tolist() == [5, 5, 4]
+    assert scales.comparable(np.array([[2, 3], [5, 1], [4, 4]], np.float32)).tolist() == [
+        [-1, 0],
+        [0, 0],
+        [0, 0],
+    ]
+    filled = own_scales(Ratings(tmp_path), profiles.Coding("float32", unit="z-score"), every_item=True)
+    assert filled.spread == pytest.approx([np.sqrt(2 / 3), 0, 0])
+    assert filled.comparable(np.full((3, 1), 4, np.float32))[0] == pytest.approx(
+        [1]
+    )  # in ratings of a typical person
+    ratings = own_scales(Ratings(tmp_path), profiles.Coding.in_steps((1, 5), 0.1), every_item=True)
+    assert (ratings.level.tolist(), ratings.spread.tolist(), ratings.typical) == ([0, 0, 0], [1, 1, 1], 1)
