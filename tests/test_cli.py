@@ -126,6 +126,33 @@ def test_no_answer_shows_a_source_id(releases, ratings, capsys):
         assert out
 
 
+def test_a_comparison_answers_and_leaves_the_release_as_it_was(releases, tmp_path, capsys):
+    config, store = releases("padded")
+
+    def everything() -> dict[str, tuple[bytes, int]]:
+        files = (file for file in store.rglob("*") if file.is_file())
+        return {str(file): (file.read_bytes(), file.stat().st_mtime_ns) for file in files}
+
+    before = everything()
+    asked = ["compare", str(config), "--snapshot", "2026-01-01", "--store", str(store)]
+    asked += ["--methods", "predictive-padded", "--plot", str(tmp_path / "plot.svg")]
+    code, answer, err = murmur(capsys, *asked)
+    assert code == 0
+    assert [row["status"] for row in answer["rows"]] == ["published"]
+    # The same candidate as the release: the same figures.
+    checks = {c["name"]: c["ci_high"] for c in read_json(published(store) / "checks.json")}
+    assert answer["rows"][0]["risk"] == {name: checks[name] for name in ATTACKS}
+    assert everything() == before
+    assert (tmp_path / "plot.svg").exists()
+    assert "person-" not in json.dumps(answer) + err
+    asked[asked.index("predictive-padded")] = "predictive-padded:min_contributors=1:keep_observed=true"
+    assert main(asked) == 0  # refused, and a result all the same
+    out, err = capsys.readouterr()
+    assert "refused" in out
+    assert "recovery" in out
+    assert "person-" not in out + err
+
+
 def published(store: Path) -> Path:
     return store / "published" / "films" / "2026-01-01"
 
@@ -358,6 +385,16 @@ def test_init_writes_a_configuration_that_check_understands(tmp_path, monkeypatc
         (["check", "absent.toml"], "no such configuration"),
         (["reproduce", "P0", "--data", "nowhere"], "none of"),
         (["init", "Not A Name"], "lower-case"),
+        (["compare", "absent.toml", "--snapshot", "2026-01-01", "--methods", "x"], "no such configuration"),
+        (["compare", "{config}", "--snapshot", "soon", "--methods", "predictive-padded"], "YYYY-MM-DD"),
+        (
+            ["compare", "{config}", "--snapshot", "2026-01-01", "--methods", "magic"],
+            "'magic' is not a method",
+        ),
+        (
+            ["compare", "{config}", "--snapshot", "2026-01-01", "--methods", "predictive-padded:x=1"],
+            "no setting 'x'",
+        ),
     ],
 )
 def test_bad_usage_ends_with_2_and_a_remedy(releases, capsys, arguments, says):

@@ -2,9 +2,9 @@
 
 Each entry is made, judged and thrown away: candidates lie in a directory of their own below the store's private/, and
 nothing is published. Ratings are read once. Risk is the gate's: the upper bound of what each attack achieves on the
-candidate made from all ratings. Attacks of two kinds: those that *name* people, which are held to 1/k and of which
-`worst_risk` is the highest bound, and those that *learn* something about them (ratings, membership), each on a scale of
-its own. Utility is that of recommenders trained on the shadow's release (tasks/studies/compare_utility.py).
+candidate made from all ratings. Attacks of two kinds: those held to 1/k, which name people or undo their disguise, and
+of which `worst_risk` is the highest bound; and those that learn something else (membership, what a group's means tell),
+each on a scale of its own. Utility is that of recommenders trained on the shadow's release (compare_utility.py).
 """
 
 import contextlib
@@ -194,11 +194,11 @@ class Study:
 
 
 def _worst(risk: dict[str, float | None]) -> dict[str, Any]:
-    """The highest bound among the attacks that name people: those whose own threshold is 1 are held to 1/k."""
-    naming = {
+    """The highest bound among the attacks that are held to 1/k: those whose own threshold is 1."""
+    held = {
         name: bound
         for name, bound in risk.items()
         if bound is not None and registered()[name].threshold == 1.0
     }
-    worst = max(naming, key=lambda name: naming[name], default=None)
-    return {"worst_risk": naming[worst] if worst else None, "worst_attack": worst}
+    worst = max(held, key=lambda name: held[name], default=None)
+    return {"worst_risk": held[worst] if worst else None, "worst_attack": worst}

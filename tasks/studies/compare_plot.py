@@ -1,4 +1,4 @@
-"""The plot of `murmur compare`: how likely somebody is named against what the release is worth.
+"""The plot of `murmur compare`: the worst attack against what the release is worth.
 
 Readable in black and white: the shape says how the release is made, filled is published, hollow is refused. Points bear
 numbers; the list below says what they are.
@@ -34,7 +34,7 @@ LABEL_PLACES = [
     (0, 19),
 ]
 LABEL_PLACES += [(0, -19), (20, 12), (-20, 12), (20, -12), (-20, -12)]
-LABEL_POINTS = 10.0  # how far apart two labels must be to be read
+LABEL_POINTS = 8.5  # how far apart two labels must be to be read
 
 
 def label(row: dict[str, Any]) -> str:
@@ -71,14 +71,16 @@ def draw(result: dict[str, Any], path: Path) -> None:
                 markersize=7,
             )
         axis.set_xscale("log")
-        axis.set_xlabel("chance of naming somebody: upper bound of the worst attack")
+        axis.set_xlabel("worst of the attacks held to 1/k: upper bound")
         axis.set_title(title, fontsize=10, loc="left")
         if measure == "rmse":
             axis.invert_yaxis()
         axis.spines[["top", "right"]].set_visible(False)
         for k in sorted({row["k"] for _, row in points}):
             axis.axvline(1 / k, color=GREY, linewidth=1, linestyle="--")
-            axis.annotate(f" 1/{k}", (1 / k, 0.0), xycoords=("data", "axes fraction"), color=GREY, fontsize=8)
+            axis.annotate(
+                f" 1/{k}", (1 / k, 0.01), xycoords=("data", "axes fraction"), color=GREY, fontsize=8
+            )
     shapes = {**SHAPES, "original": ORIGINAL}
     handles: list[Any] = [
         Line2D([], [], marker=shape, color=INK, linestyle="", label=name) for name, shape in shapes.items()

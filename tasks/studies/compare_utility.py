@@ -191,12 +191,14 @@ def _train_and_test(name: str, *, scratch: Path, scale: tuple[float, float]) -> 
             for some in np.array_split(people, -(-len(people) // PEOPLE_AT_ONCE) or 1)
         ]
     )
-    return {
-        "rmse": float(np.sqrt(np.mean(error**2))),
-        "mae": float(np.abs(error).mean()),
-        "ndcg_at_10": float(ndcg(hit, many[people]).mean()) if len(people) else 0.0,
-        "recall_at_10": float(recall(hit, many[people]).mean()) if len(people) else 0.0,
+    nobody = np.zeros(1)  # has a relevant held-out rating
+    found = {
+        "rmse": np.sqrt(np.mean(error**2)),
+        "mae": np.abs(error).mean(),
+        "ndcg_at_10": np.mean(ndcg(hit, many[people]) if len(people) else nobody),
+        "recall_at_10": np.mean(recall(hit, many[people]) if len(people) else nobody),
     }
+    return {measure: round(float(value), 6) for measure, value in found.items()}
 
 
 def summary(found: dict[str, dict[str, float]], original: dict[str, dict[str, float]]) -> dict[str, Any]:
