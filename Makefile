@@ -43,6 +43,7 @@ RESULTS := benchmarks/results
 bench: setup  ## kernels, attacks and growth side by side with their peers (minutes)
 	@failed=0; \
 	$(BIN)/python -m benchmarks.kernels --json $(RESULTS)/kernels.json || failed=1; \
+	$(BIN)/python -m benchmarks.mdav --json $(RESULTS)/mdav.json || failed=1; \
 	$(BIN)/python -m benchmarks.attacks --json $(RESULTS)/attacks.json || failed=1; \
 	$(BIN)/python -m benchmarks.growth --workers 1,2 --json $(RESULTS)/growth.json || failed=1; \
 	$(MAKE) --no-print-directory bench-page; exit $$failed

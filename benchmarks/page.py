@@ -25,6 +25,7 @@ def page(directory: Path = results.DIRECTORY) -> str:
         ("netflix", "Netflix's size", "make bench-netflix", _netflix),
         ("growth", "Growth with the number of users", "make bench", _growth),
         ("kernels", "Kernels beside their peers", "make bench", _kernels),
+        ("mdav", "Microaggregation beside the textbook", "make bench", _kernels),
         ("attacks", "Attacks beside SciPy", "make bench", _attacks),
     )
     text = [HEAD]

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import growth, netflix, page, peers, plots, results, stages
+from benchmarks import mdav as microaggregation
 from benchmarks.naive import mdav, naive_distances, sum_of_squares
 from benchmarks.results import Bar
 from tasks.kernels.metrics import distances
@@ -325,3 +326,18 @@ def test_memory_has_a_peak_for_everything_under_way():
             pass
     assert memory.peaks["inner"] - memory.peaks["later"] > 40_000_000
     assert memory.peaks["outer"] == memory.peaks["inner"] == memory.peak_bytes
+
+
+# --- microaggregation
+
+
+def test_microaggregation_is_compared_with_the_textbook_on_the_same_records():
+    lines = microaggregation.benchmark(scale=0.02)
+    assert [line.bar for line in lines] == [8.0, None]
+    assert [line.kernel.split()[:2] for line in lines] == [["MDAV", "480×100,"], ["V-MDAV", "40×100,"]]
+    assert all(line.ours > 0 and line.ratio == line.peer / line.ours for line in lines)
+
+
+def test_groups_that_are_not_the_textbooks_are_no_benchmark():
+    with pytest.raises(AssertionError, match="not the textbook's"):
+        microaggregation.compare("planted", lambda: np.zeros(3), lambda: np.ones(3), None)
