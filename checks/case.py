@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from checks.linkage.knowledge import Knowledge, Model, known
 from checks.linkage.postings import Postings
 from checks.linkage.rules import HEAVY_ITEMS, World
 from checks.raw import RawRelease
+from checks.reconstruction.scale import RatingScale
 from checks.release import Release
 from checks.scratch import working_files
 from checks.seeds import seeded
@@ -24,6 +26,9 @@ from checks.stats import sample_size
 from checks.truth import Truth
 from tasks.engine import Engine
 from tasks.errors import Refused
+
+if TYPE_CHECKING:
+    from checks.reconstruction.reading import Kind
 
 HALF_WIDTH = 0.022  # of the interval of any risk: about two thousand targets
 HANDFUL = 5
@@ -168,7 +173,7 @@ class Case:
 
     def close(self) -> None:
         """Remove the working files of this case, of what it judges and of the cases made from it."""
-        for name in ("raw", "shadow"):
+        for name in ("raw", "shadow", "as_ratings"):
             other = self.__dict__.get(name)
             if other is not None and other is not self:
                 other.close()
@@ -193,11 +198,47 @@ class Case:
         return Case(raw, truth, self.private, self.snapshot, self.engine)
 
     @cached_property
+    def as_ratings(self) -> "Case":
+        """The release as an attacker reads it: where z-scores are published, the ratings he makes of them."""
+        from checks.read import ReadRelease
+
+        if self.release.unit == "rating" or isinstance(self.release, ReadRelease):
+            return self
+        read = ReadRelease(self.release, self.reading, self.rating_scale)
+        case = Case(read, self.given_truth, self.private, self.snapshot, self.engine)
+        case.__dict__["as_published"] = self
+        return case
+
+    @cached_property
+    def as_published(self) -> "Case":
+        """The release as it stands, where this case is what an attacker reads in it."""
+        return self
+
+    @cached_property
+    def reading(self) -> "Kind":
+        """Which entries of single people's records an attacker takes for rated (checks/reconstruction/reading.py)."""
+        from checks.reconstruction.reading import choose
+
+        return choose(self)
+
+    @cached_property
+    def rating_scale(self) -> RatingScale:
+        """The ratings people can give, as everybody knows them."""
+        truth = self.truth
+        values = truth.value_counts[0]
+        if len(values) and len(truth.common_levels):
+            # The ends too, however rare: k-means counts its clusters from there.
+            return RatingScale(np.union1d(truth.common_levels, values[[0, -1]]), truth.half_level)
+        return RatingScale.segments(self.release.low, self.release.high)
+
+    @cached_property
     def shadow(self) -> "Case":
-        """The same method on the ratings of fewer people; refused where there is none."""
+        """The same method on the ratings of fewer people; refused where there is none. Read as this case is."""
+        from checks.read import ReadRelease
         from checks.shadow import open_shadow
 
-        return open_shadow(self)
+        shadow = open_shadow(self)
+        return shadow.as_ratings if isinstance(self.release, ReadRelease) else shadow
 
     @cached_property
     def absent(self) -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,6 @@ from tasks.config.release import Release as ReleaseSettings
 LONGEST_REASON = 200  # characters
 FILES = ("groups.parquet", "members.parquet", "items.parquet", "checks.json", "report.html", "README.md")
 CHECK_KEYS = {"name", "passed", "observed", "threshold", "ci_low", "ci_high", "n", "severity", "detail"}
-NO_Z_SCORES = "no attack compares z-scores with ratings yet, so a release of z-scores cannot be judged"
 
 Problem = tuple[int, str]
 
@@ -27,8 +26,9 @@ def problems(manifest: dict[str, Any]) -> Iterator[Problem]:
     """Everything in the manifest that the contract does not name or that is not of its kind, counted and told."""
     # Unknown keys are counted and not quoted: one may be an id itself.
     yield len(manifest.keys() - _KINDS.keys()), "keys of the manifest that the contract does not name"
-    if manifest["unit"] == "z-score":
-        yield 1, NO_Z_SCORES
+    scores = manifest["unit"] == "z-score"
+    fitting = manifest["method"] == "perturbation" and manifest["rating_encoding"] == "float32"
+    yield int(scores and not fitting), "z-scores that are not numbers of a perturbation"
     odd = [key for key, fits in _KINDS.items() if key in manifest and not fits(manifest[key])]
     yield len(odd), f"values of the manifest that are not as in the contract ({', '.join(odd)})"
 

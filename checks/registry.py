@@ -21,7 +21,8 @@ Run = Callable[["Case", float], Finding]
 @dataclass(frozen=True)
 class Check:
     """A registered check. `controlled`: it must bring a positive control; `offline`: it can do without
-    secrets; `larger_is_safer`: its threshold is the least it demands, not the most it allows."""
+    secrets; `larger_is_safer`: its threshold is the least it demands, not the most it allows; `as_published`: it looks
+    at the published numbers themselves, also where they are no ratings (`Case.as_ratings`)."""
 
     name: str
     threshold: float
@@ -30,6 +31,7 @@ class Check:
     offline: bool
     run: Run
     larger_is_safer: bool = False
+    as_published: bool = False
 
     def loosened(self, threshold: float) -> bool:
         """Whether this threshold lets more pass than the check's own."""
@@ -47,6 +49,7 @@ def check(
     controlled: bool = False,
     offline: bool = False,
     larger_is_safer: bool = False,
+    as_published: bool = False,
 ) -> Callable[[Run], Run]:
     """Register the decorated `run(case, threshold) -> Finding` under the name of its file."""
 
@@ -56,7 +59,9 @@ def check(
             raise ValueError(
                 f"the check '{name}' lies in a file called '{file}'; [gate] finds checks by their file"
             )
-        _REGISTER[name] = Check(name, threshold, severity, controlled, offline, run, larger_is_safer)
+        _REGISTER[name] = Check(
+            name, threshold, severity, controlled, offline, run, larger_is_safer, as_published or offline
+        )
         return run
 
     return register

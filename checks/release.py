@@ -141,6 +141,11 @@ class Release:
         return int(self.lengths.sum())
 
     @property
+    def unit(self) -> str:
+        """What the published numbers are: ratings, or z-scores of their owners."""
+        return self.manifest.get("unit", "rating")
+
+    @property
     def dated(self) -> bool:
         """Whether the cells tell when they were rated: never in what is published."""
         return False
@@ -152,7 +157,7 @@ class Release:
 
     def blocks(self) -> Iterator[Profiles]:
         """The groups in blocks of a few million cells of a full table; small releases are decoded once and kept."""
-        if self._small:
+        if self.small:
             yield from self._decoded
         elif self.private is None:
             yield from self._read()
@@ -162,7 +167,7 @@ class Release:
 
     def long_blocks(self) -> Iterator[Profiles]:
         """The same, longer where that costs little: for those who do not make numbers of all codes at once."""
-        if self._small or self.private is None:
+        if self.small or self.private is None:
             return self.blocks()
         return (self.stored.block(start, stop) for start, stop in self.ranges(LONG_BLOCK_CELLS))
 
@@ -198,7 +203,8 @@ class Release:
         return working_files(self.private)
 
     @property
-    def _small(self) -> bool:
+    def small(self) -> bool:
+        """Whether it is decoded once and held in memory."""
         per_cell = self.dtype.itemsize + (0 if self.complete else 4)
         return self.cells * per_cell <= CACHE_BYTES
 
@@ -208,7 +214,7 @@ class Release:
 
     @cached_property
     def _digests(self) -> np.ndarray:
-        if self.private is not None and not self._small:
+        if self.private is not None and not self.small:
             return self._written[1]
         return np.array([digest for block in self.blocks() for digest in digests_of(block)], dtype="S16")
 

@@ -37,7 +37,12 @@ RARE_VALUE = 1e-5  # share of all ratings; far below a level's
 STRETCH = 4_000_000  # ratings looked at together
 BLOCKS_TOGETHER = 64  # blocks whose ids are made unique together
 
-_ABOUT_RATINGS = ("item_totals", "value_counts", "half_level")  # what does not depend on who is listed where
+_ABOUT_RATINGS = (
+    "item_totals",
+    "value_counts",
+    "common_levels",
+    "half_level",
+)  # what does not depend on who is listed where
 
 _COLUMNS = {"user": pa.string(), "pseudonym": pa.string(), "group": pa.int32()}
 
@@ -154,20 +159,29 @@ class Truth:
         return (slice(start, start + entries) for start in range(0, self.ratings.nnz, entries))
 
     @cached_property
+    def common_levels(self) -> np.ndarray:
+        """The ratings that people commonly give, where the scale has levels; none where it is continuous.
+
+        A stray 3.33 is no level, and must not blind every comparison.
+        """
+        values, counts = self.value_counts
+        usual = counts >= COMMON_LEVEL * self.ratings.nnz
+        if not 2 <= usual.sum() <= MOST_LEVELS or counts[usual].sum() < self.ratings.nnz / 2:
+            return values[:0]
+        return values[usual]
+
+    @cached_property
     def half_level(self) -> float:
         """Half the distance between two ratings people can give: nearer than this is 'the same rating'.
 
-        Of the levels that people commonly give: a stray 3.33 must not blind every comparison. On continuous
-        scales, a fortieth of the scale's width.
+        On continuous scales, a fortieth of the scale's width.
         """
-        values, counts = self.value_counts
+        values = self.value_counts[0]
         if len(values) < 2:
             return 0.5
-        total = self.ratings.nnz
-        usual = counts >= COMMON_LEVEL * total
-        if not 2 <= usual.sum() <= MOST_LEVELS or counts[usual].sum() < total / 2:
+        if not len(self.common_levels):
             return float(values[-1] - values[0]) / 40
-        return float(np.diff(values[usual]).min()) / 2
+        return float(np.diff(self.common_levels).min()) / 2
 
     @classmethod
     def read(

@@ -29,8 +29,9 @@ def run(case: Case, threshold: float) -> Finding:
     true_cells = np.bincount(rows[listed], weights=true_of[listed], minlength=case.release.n_groups)
     personal = float((true_of[listed] / np.maximum(cells[rows[listed]], 1)).max(initial=0))
     bounds = np.array([wilson(t, n) for t, n in zip(true_cells, trials, strict=True)])  # one per group
+    bounds[cells == 0] = 0.0  # of a record in which nothing was read nothing is true
     worst = int(np.argmax(bounds[:, 1]))
-    share = float(true_cells[worst] / trials[worst]) if trials[worst] else 1.0
+    share = float(true_cells[worst] / trials[worst]) if trials[worst] else float(bounds[worst, 1])
     found, targets = exposed_targets(case)
     everybody, heavy = _outcome(case, true_of, heavy=False), _outcome(case, true_of, heavy=True)
     return Finding(

@@ -5,6 +5,9 @@ tables need it, from each original record to the nearest published one; as its t
 record to the nearest original. Missing ratings are filled with the centre of the scale, as there; and because an
 attacker need not do that, with the item's mean, and by comparing only what the person rated. A tie counts one over
 its number; the own record names the person with one over the people in it.
+
+Where z-scores are published (paper 001), ratings made of them lose much: who knows everything about a person knows that
+person's z-scores too, and compares these with the published numbers. Noise on single values averages out over many.
 """
 
 import math
@@ -17,6 +20,7 @@ from checks.case import HALF_WIDTH, Case
 from checks.linkage.attack import BROKEN, Trial, promise
 from checks.linkage.knowledge import Knowledge, Model
 from checks.linkage.nearest import Nearest, nearest_records
+from checks.reconstruction.zscores import zscores
 from checks.registry import check
 from checks.result import Finding, Outcome
 from checks.sample import rows_of
@@ -49,12 +53,20 @@ READINGS = (
 )
 
 
+SCORES = {
+    "z-scores, all items": False,
+    "z-scores, rated items": True,
+}  # whether rated items alone are compared
+
+
 @check("nearest-record", threshold=1.0, controlled=True)
 def run(case: Case, threshold: float) -> Finding:
     """Chance of naming a person by the nearest record, in either direction (upper bound); at most 1/k."""
     allowed = min(threshold, 1 / case.release.k)
     targets = _some_targets(case)
     trials = {reading.name: to_published(case, targets, reading) for reading in READINGS}
+    if case.as_published.release.unit == "z-score":
+        trials |= {name: _to_scores(case.as_published, targets, rated) for name, rated in SCORES.items()}
     records = _some_records(case)
     backward = to_originals(case, records)
     named = {name: trial.risk for name, trial in trials.items()} | {"from record to original": backward}
@@ -74,7 +86,7 @@ def run(case: Case, threshold: float) -> Finding:
         ci_low=low,
         ci_high=high,
         control=alive,
-        planned=len(READINGS) * len(targets) + len(records),
+        planned=len(trials) * len(targets) + len(records),
         threshold=allowed,
         outcomes=(
             *(replace(trial.outcome(), knowledge=name) for name, trial in trials.items()),
@@ -97,6 +109,14 @@ def to_published(case: Case, targets: np.ndarray, reading: Reading = PAPER) -> T
     """From each target's original record to the nearest published one."""
     knows = case.known(targets, EVERYTHING)
     return Trial(EVERYTHING, knows, _nearest(case, knows, reading).ranks, case.ceiling)
+
+
+def _to_scores(case: Case, targets: np.ndarray, rated_only: bool) -> Trial:
+    """From each target's z-scores to the nearest record of published ones."""
+    knows = case.known(targets, EVERYTHING)
+    own = zscores(sp.csr_array(case.truth.ratings[targets]), all_entries=case.release.complete).matrix
+    near = nearest_records(case, own, own=case.record_of(targets), fill=0.0, rated_only=rated_only)
+    return Trial(EVERYTHING, knows, near.ranks, case.ceiling)
 
 
 def _nearest(case: Case, knows: Knowledge, reading: Reading, leave_out: np.ndarray | None = None) -> Nearest:

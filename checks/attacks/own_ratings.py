@@ -38,7 +38,7 @@ CHANCE = 0.05  # of exposing anybody at all by luck
 CONTROL_SHARE = 0.95
 
 
-@check("own-ratings", threshold=0.0, controlled=True)
+@check("own-ratings", threshold=0.0, controlled=True, as_published=True)
 def run(case: Case, threshold: float) -> Finding:
     """Share of all testable people whose record follows their own ratings."""
     views = _views(case)

@@ -5,7 +5,8 @@ positions that are out of order; here the contents are compared. Everything that
 counted, and the first kinds are named.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,8 @@ import pyarrow.parquet as pq
 
 from checks import manifest
 from checks.case import Case
+from checks.privacy.k_anonymity import publishes_single_people
+from checks.profiles import Profiles
 from checks.registry import check
 from checks.release import DATA_FILES, Release
 from checks.result import Finding
@@ -22,6 +25,8 @@ from tasks.store import digest, read_json
 # Checks every release was judged by, whichever version made it.
 NEVER_MISSING = ("diversity", "integrity", "k-anonymity", "recovery")
 ELEMENT_NAMES = ("element", "item")  # of a list's values, by the Parquet writers there are
+
+FAR = 16  # noise of any kind here is that far off once in more values than there are
 
 Problem = manifest.Problem
 
@@ -92,19 +97,32 @@ def _people(release: Release) -> Iterator[Problem]:
 
 
 def _profiles(release: Release) -> Iterator[Problem]:
-    """Codes on the scale; float32 values no farther off it than its width (noise may leave the scale)."""
+    """Codes on the scale; numbers no farther off than they can be."""
     off_scale = empty = 0
-    width = release.high - release.low
+    if release.levels:
+        said, beyond = "ratings off the scale", lambda block: block.codes >= release.levels
+    else:
+        said, beyond = _too_far(release)
     for block in release.blocks():
         empty += int((np.diff(block.indptr) == 0).sum())
-        if release.levels:
-            off_scale += int((block.codes >= release.levels).sum())
-        else:
-            off_scale += int(
-                ((block.codes < release.low - width) | (block.codes > release.high + width)).sum()
-            )
-    yield off_scale, "ratings off the scale" + ("" if release.levels else " by more than its width")
+        off_scale += int(beyond(block).sum())
+    yield off_scale, said
     yield empty, "groups without items"
+
+
+def _too_far(release: Release) -> tuple[str, Callable[[Profiles], np.ndarray]]:
+    """Which numbers cannot be. Ratings are off the scale by its width at most, and none of n z-scores is beyond √n; where
+    single people's have noise on them, both by FAR times more than values are from the centre on the whole."""
+    width, scores = release.high - release.low, release.unit == "z-score"
+    centre = 0.0 if scores else (release.low + release.high) / 2
+    limit = math.sqrt(release.n_items) if scores else 1.5 * width
+    if publishes_single_people(release):
+        squares = sum(
+            float(((block.values.astype(np.float64) - centre) ** 2).sum()) for block in release.blocks()
+        )
+        limit += FAR * math.sqrt(squares / max(1, release.cells))
+    said = "z-scores that no noise explains" if scores else "ratings off the scale by more than its width"
+    return said, lambda block: np.abs(block.values - centre) > limit
 
 
 def _counts(release: Release) -> Iterator[Problem]:

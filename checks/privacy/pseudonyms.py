@@ -24,7 +24,7 @@ SAMPLE = 2000
 LARGEST_Z = 5.0
 
 
-@check("pseudonyms", threshold=0)
+@check("pseudonyms", threshold=0, as_published=True)
 def run(case: Case, threshold: float) -> Finding:
     """People whose pseudonym is an id, holds their id or a plain hash of it, or tells its place; none is allowed."""
     people = case.truth.membership

@@ -5,7 +5,7 @@ from checks.registry import check
 from checks.result import Finding
 
 
-@check("series", threshold=1, severity="advisory")
+@check("series", threshold=1, severity="advisory", as_published=True)
 def run(case: Case, threshold: float) -> Finding:
     """1 when the release was checked against the earlier ones about the same population, 0 when not."""
     checked = case.release.manifest["series"] == "checked"

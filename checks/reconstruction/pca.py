@@ -3,14 +3,16 @@ components of the disguised data, without EM.
 
 The covariance of the disguised values is that of the original ones plus the noise's variance on its diagonal. What
 lies in the main eigenvectors of the difference is kept. Entries nobody disguised are taken as 0, the person's mean.
-Memory: 12 bytes for each of m × n entries at most, and 16·n² for the covariance.
+Memory: 8 bytes for each of m × n entries.
 """
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 
 from checks.reconstruction.detection import Noise, variance_of
+from checks.reconstruction.directions import starting_basis, turned
+
+PASSES = 40
 
 
 def reconstruct(
@@ -33,7 +35,9 @@ def reconstruct(
         centred = disguised.astype(np.float32).toarray()
     means = centred.mean(axis=0, dtype=np.float64).astype(np.float32)
     centred -= means
-    covariance = (centred.T @ centred).astype(np.float64) / max(1, rows)
-    covariance[np.diag_indices(columns)] -= noisy / max(1, rows)
-    main = scipy.linalg.eigh(covariance, subset_by_index=(columns - rank, columns - 1))[1].astype(np.float32)
-    return (centred @ main) @ main.T + means
+    _, scores, main = turned(
+        centred, starting_basis(disguised.shape, rank), np.ones(rows), noisy, rank, PASSES
+    )
+    np.matmul(scores.astype(np.float32), main.T.astype(np.float32), out=centred)
+    centred += means
+    return centred

@@ -5,19 +5,18 @@ first and loses most of the second. Entries nobody disguised are filled from the
 5.2).
 
 The matrix is filled in, m × n numbers of 4 bytes (MovieLens 1M: 90 MB), and 16 bytes a known entry beside it. Its
-directions are found by subspace iteration from a fixed start, more of them than asked, kept from round to round: EM
-hardly turns them, so two passes a round follow the exact ones.
+directions (directions.py) are kept from round to round: EM hardly turns them, so two passes a round follow the exact
+ones.
 """
 
 from typing import Literal
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 
 from checks.reconstruction.detection import Noise, variance_of
+from checks.reconstruction.directions import starting_basis, turned
 
-MORE = 10  # directions beside those asked for
 FIRST_PASSES, PASSES = 12, 2
 STRETCH_CELLS = 4_000_000
 LEAST_ERROR = 0.05  # variance of what a low-rank model leaves of z-scores: never nothing
@@ -50,14 +49,14 @@ def reconstruct(
     per_row = np.broadcast_to(variance_of(amount, noise), (rows,)).astype(np.float64)
     weights = np.ones(rows)
     error = 1.0  # z-scores have variance 1: at first nothing is explained
-    basis = _start(columns, min(rank + MORE, rows, columns))
+    basis = starting_basis(filled.shape, rank)
     for turn in range(iterations if known is not None else 1):
         if kind == "weighted":
             weights = 1 / (error + per_row)
             weights /= weights.mean()
         off = _diagonal(disguised, weights * per_row) if noise == "uniform" else None
         passes = PASSES if turn else FIRST_PASSES
-        basis, scores, main = _turned(filled, basis, weights, off, rank, passes)
+        basis, scores, main = turned(filled, basis, weights, off, rank, passes)
         _project(filled, scores, main)
         if known is None:
             break
@@ -92,36 +91,6 @@ def _diagonal(disguised: sp.csr_array | np.ndarray, per_row: np.ndarray) -> np.n
         return np.full(disguised.shape[1], per_row.sum())
     weight = np.repeat(per_row, np.diff(disguised.indptr))
     return np.bincount(disguised.indices, weights=weight, minlength=disguised.shape[1])
-
-
-def _start(columns: int, width: int) -> np.ndarray:
-    """A fixed starting subspace; what comes out does not depend on it."""
-    return np.linalg.qr(np.random.default_rng(1).standard_normal((columns, width)))[0]
-
-
-def _turned(
-    filled: np.ndarray,
-    basis: np.ndarray,
-    weights: np.ndarray,
-    off: np.ndarray | None,
-    rank: int,
-    passes: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Turn the subspace towards the main eigenvectors of ÂᵀWÂ − diagonal; the rows' coordinates on the first `rank` of
-    them, and these."""
-    weight = weights[:, None].astype(np.float32)
-    for _ in range(passes):
-        projected = filled @ basis.astype(np.float32)
-        towards = (filled.T @ (weight * projected)).astype(np.float64)
-        if off is not None:
-            towards -= off[:, None] * basis
-        basis = np.linalg.qr(towards)[0]
-    projected = (filled @ basis.astype(np.float32)).astype(np.float64)
-    within = projected.T @ (weights[:, None] * projected)
-    if off is not None:
-        within -= basis.T @ (off[:, None] * basis)
-    vectors = scipy.linalg.eigh(within)[1][:, ::-1]  # largest first
-    return basis @ vectors, projected @ vectors[:, :rank], basis @ vectors[:, :rank]
 
 
 def _project(filled: np.ndarray, scores: np.ndarray, main: np.ndarray) -> None:

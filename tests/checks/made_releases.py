@@ -43,6 +43,7 @@ class Made:
     user_ids: list[str] | None = None
     item_ids: list[str] | None = None
     shadow: Callable[[], "Made"] | None = None
+    unit: str = "rating"  # step 0: published as the numbers they are
 
     @property
     def n_groups(self) -> int:
@@ -230,7 +231,7 @@ def write_shadow(made: Made, directory: Path, present: np.ndarray | None = None)
     directory.mkdir(exist_ok=True)
     present = present_in(len(made.group_of)) if present is None else present
     kept = made.shadow() if made.shadow else without_absent(made, present)
-    promised = {name: getattr(made, name) for name in ("k", "l", "b", "c", "step", "scale", "method")}
+    promised = {name: getattr(made, name) for name in ("k", "l", "b", "c", "step", "scale", "method", "unit")}
     kept = kept.but(**promised, user_ids=made.users[present].tolist(), item_ids=made.items.tolist())
     _write_files(kept, directory, directory, [f"shadow {u:08x}" for u in present])
     absent = np.setdiff1d(np.arange(len(made.group_of)), present)
@@ -247,13 +248,7 @@ def write_shadow(made: Made, directory: Path, present: np.ndarray | None = None)
 
 def _write_files(made: Made, published: Path, private: Path, pseudonyms: list[str] | None) -> None:
     low, high = made.scale
-    levels = int(np.floor((high - low) / made.step + 1e-6))
-    kind = np.uint8 if levels < 256 else np.uint16
-    codes = (
-        np.rint((np.nan_to_num(made.values, nan=low).clip(low, high) - low) / made.step)
-        .clip(0, levels)
-        .astype(kind)
-    )
+    codes = _codes(made)
     there = ~np.isnan(made.values)
     whole = bool(there.all())
     groups = pa.table(
@@ -295,15 +290,59 @@ def _write_files(made: Made, published: Path, private: Path, pseudonyms: list[st
             "ratings": published_ratings,
         },
         "rating_scale": [low, high],
-        "rating_step": made.step,
-        "rating_encoding": np.dtype(kind).name,
-        "unit": "rating",
+        "rating_step": made.step or None,
+        "rating_encoding": codes.dtype.name,
+        "unit": made.unit,
         "series": "unchecked",
         "withheld": made.withheld,
         "code_version": "test",
     }
     write_json(published / "manifest.json", manifest | {"files": {}})
     seal(published)
+
+
+def _codes(made: Made) -> np.ndarray:
+    """The values as they are written."""
+    low, high = made.scale
+    if not made.step:
+        return made.values.astype("<f4")
+    levels = int(np.floor((high - low) / made.step + 1e-6))
+    steps = np.rint((np.nan_to_num(made.values, nan=low).clip(low, high) - low) / made.step)
+    return steps.clip(0, levels).astype(np.uint8 if levels < 256 else np.uint16)
+
+
+def perturbed(
+    ratings: sp.csr_array,
+    amount: float,
+    *,
+    noise: str = "gaussian",
+    every_item: bool = False,
+    flexible: bool = False,
+    k: int = 5,
+    seed: int = 9,
+    **changes: object,
+) -> Made:
+    """Everybody's z-scores with noise on them (paper 001, section 3), as single records in no order that leads back."""
+    draw = np.random.default_rng(seed)
+    users, items = ratings.shape
+    rows = np.repeat(np.arange(users), np.diff(ratings.indptr))
+    rated = np.zeros(ratings.shape, bool)
+    rated[rows, ratings.indices] = True
+    means = ratings.sum(axis=1) / np.maximum(rated.sum(axis=1), 1)
+    apart = np.where(rated, ratings.toarray() - means[:, None], 0)
+    among = items if every_item else np.maximum(rated.sum(axis=1), 1)
+    spread = np.sqrt((apart**2).sum(axis=1) / among)
+    scores = apart / np.where(spread > 1e-9, spread, 1)[:, None]
+    amounts = amount * (draw.random((users, 1)) if flexible else np.ones((users, 1)))
+    drawn = draw.normal(size=ratings.shape) if noise == "gaussian" else draw.uniform(-1, 1, ratings.shape)
+    values = scores + amounts * drawn
+    if not every_item:
+        values[~rated] = np.nan
+    place = draw.permutation(users)
+    shuffled = np.empty_like(values)
+    shuffled[place] = values
+    made = Made(ratings, place, shuffled, k=k, c=1, step=0.0, method="perturbation", unit="z-score")
+    return made.but(**changes)
 
 
 def seal(published: Path) -> None:

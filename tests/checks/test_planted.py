@@ -234,7 +234,7 @@ CONTRADICTIONS = {
     ),
     "z-scores": (
         lambda p, _: _say(p, unit="z-score"),
-        "no attack compares z-scores with ratings yet, so a release of z-scores cannot be judged",
+        "z-scores that are not numbers of a perturbation",
         True,
     ),
     "a verdict with more to say": (

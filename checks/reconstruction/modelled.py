@@ -1,0 +1,66 @@
+"""Attacks that model everybody's values together, and weigh the model against the published value.
+
+What a model says of an entry and what is published there are two witnesses. The model alone is the paper's
+reconstruction (X, section 5); it forgets what is peculiar to a person. With little noise the value itself is the better
+witness, so five mixtures are tried. Ratings then follow by the person's mean and deviation, which the paper takes to be
+known (P-MAE, section 6); the guess they are compared with knows them too.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse as sp
+
+from checks.reconstruction.detection import Noise
+from checks.reconstruction.judged import Attempt, Disguised
+from checks.reconstruction.originals import rows_of
+from checks.reconstruction.reading import Strength
+
+TRUST = {
+    "the model alone": 0.0,
+    "a quarter of the value": 0.25,
+    "half and half": 0.5,
+    "three quarters of the value": 0.75,
+    "the value alone": 1.0,
+}
+
+Model = Callable[[sp.csr_array, Noise, Strength], np.ndarray]  # scores of some entries → scores of all
+
+
+def attempts(disguised: Disguised, model: Model) -> list[Attempt]:
+    """Every mixture of model and value; with a model for either kind of noise, where it is not known which it is."""
+    scores, level, unit = _scores(disguised)
+    rows, columns = rows_of(scores), scores.indices
+    release = disguised.originals.case.release
+    found: list[Attempt] = []
+    noises = _noises(disguised)
+    for noise in noises:
+        modelled = model(scores, noise, disguised.strength)[rows, columns].astype(np.float64)
+        for name, trust in TRUST.items():
+            if trust == 1 and noise != noises[0]:  # the same with any model
+                continue
+            mixed = modelled + trust * (scores.data - modelled)
+            ratings = np.clip(level[rows] + unit[rows] * mixed, release.low, release.high)
+            told = sp.csr_array((ratings, columns, scores.indptr), shape=scores.shape)
+            found.append(Attempt(name if trust == 1 else f"{name}, {noise} noise", told, mixed))
+    return found
+
+
+def _scores(disguised: Disguised) -> tuple[sp.csr_array, np.ndarray, np.ndarray]:
+    """Values that lie around 0, and per record the level and the unit that make ratings of them: the person's own where
+    z-scores are published; of ratings, what is published of the person on average, and 1."""
+    values = disguised.values.astype(np.float64)
+    if disguised.unit == "z-score":
+        return values, disguised.scores.means, disguised.scores.deviations
+    counts = np.diff(values.indptr)
+    level = np.bincount(rows_of(values), weights=values.data, minlength=len(counts)) / np.maximum(counts, 1)
+    around = sp.csr_array(
+        (values.data - level[rows_of(values)], values.indices, values.indptr), shape=values.shape
+    )
+    return around, level, np.ones(len(counts))
+
+
+def _noises(disguised: Disguised) -> tuple[Noise, ...]:
+    if disguised.kind != "every entry":
+        return (disguised.kind,)
+    return ("gaussian", "uniform") if disguised.strength.pooled > 0 else ("gaussian",)
