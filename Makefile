@@ -12,7 +12,7 @@ export GX_ANALYTICS_ENABLED := false
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui test lint format bench bench-netflix bench-page lock clean
+.PHONY: help setup demo ui test lint format bench bench-netflix bench-page compare lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ bench-netflix: setup  ## every stage at Netflix's size, with peers; NETFLIX="--d
 
 bench-page: setup  ## docs/benchmarks.md and its plots, from benchmarks/results
 	@$(BIN)/python -m benchmarks.page
+
+compare: setup  ## every method on MovieLens 1M (in MURMUR_DATA): docs/compare.md and its plot (half an hour)
+	@exec $(BIN)/python -m benchmarks.compare
 
 # setuptools builds the project itself; locking it too means that nothing unhashed is ever installed.
 lock: $(UV)  ## pin every dependency with hashes, for development and for the image

@@ -1,0 +1,236 @@
+"""docs/compare.md and its plot: every method on MovieLens 1M, `python -m benchmarks.compare --data DIR`.
+
+With --page the page is written anew from the figures in results/compare.json, without measuring.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks import results
+from tasks.config import parse
+from tasks.display import progress_bars
+from tasks.keys import OwnerKey
+from tasks.store import Store
+from tasks.studies.compare import compare
+from tasks.studies.compare_plot import draw, label
+from tasks.studies.compare_utility import RECOMMENDERS
+from tasks.studies.datasets import format_of
+
+DOCS = Path(__file__).parents[1] / "docs"
+FIGURES = results.DIRECTORY / "compare.json"
+SNAPSHOT = datetime.date(2026, 1, 1)
+# Nothing private is compared here: with a fixed secret, anybody gets the same figures.
+KEY = OwnerKey(b"compare".ljust(32, b"."))
+ENTRIES = (
+    "predictive-padded",
+    "predictive-padded:k=20",
+    "predictive-padded:keep_observed=true:min_contributors=1",
+    "predictive-simple",
+    "predictive-boosted",
+    "microaggregation",
+    "microaggregation:variable=true",
+    "microaggregation:imputation=central:min_contributors=1",
+    "perturbation:amount=0.5",
+    "perturbation:amount=1.0",
+    "perturbation:amount=2.0",
+    "perturbation:amount=1.0:flexible=true",
+    "perturbation:amount=1.0:entries=all",
+    "perturbation:amount=2.0:entries=all",
+    "perturbation:scheme=gna:amount=1.0",
+    "perturbation:scheme=gna:amount=2.0",
+)
+NAMES = {
+    "predictive-padded (keep_observed true, min_contributors 1)": "as paper 000 has it",
+    "microaggregation (imputation central, min_contributors 1)": "as paper 003 has it",
+    "perturbation (scheme gna, amount 1)": "paper 003's yardstick",
+}
+HEAD = """# Methods compared
+
+`make compare` (MovieLens 1M in `$MURMUR_DATA/ml-1m`) measures all of this anew and writes this page, its plot and
+[the figures](../benchmarks/results/compare.json). For your own data:
+
+```sh
+murmur compare dags/releases/films.toml --snapshot 2026-01-01 --plot compare.svg \\
+    --methods predictive-padded,predictive-padded:k=20,microaggregation,perturbation:amount=0.5:entries=all
+```
+
+An entry is a method with settings, `key=value` of `[privacy]` and of the method's own tables; all else is as in the
+release file. Nothing is published: candidates are made below the store's `private/`, judged, and removed.
+
+![Risk against utility](compare.svg)
+
+## Risk and utility
+
+**Risk**: the gate's attacks on the candidate made from all ratings, refused or not. The worst of those held to 1/k
+(they name people, or undo the noise on a person's values) by the upper bound of its 95 % interval; what learns
+something else (membership, recovery, …) has a scale of its own and stands in the table further down.
+
+**Utility**: recommenders trained on the release of the shadow run (made from 90 % of the ratings) and tested on real
+ratings held out before anything was fitted. Group profiles count as many times as they have members, and a person's
+history is the group's profile; z-scores become ratings with the person's own mean and standard deviation. RMSE and MAE
+are those of the recommender with the lowest RMSE. nDCG@10 and Recall@10 are those of the one with the best nDCG@10:
+lists of ten out of all items but those the person rated in the 90 %; relevant is a held-out rating of at least three
+quarters of the scale (4 of 1 to 5). τ is Kendall's between the order of the {recommenders} recommenders trained on the
+release and that of the same ones trained on the original 90 %, by nDCG@10 and by RMSE. "Own profile": RMSE of the
+released value itself where there is one (for single records, of what a model learns from all of them).
+
+Where every record has every item and predictions fill what was not rated (padded, microaggregation), a release does not
+tell what anybody has seen: nothing can be found by it, and what people turn to next cannot be learned from it; the
+predicted value ranks. Where the centre of the scale fills (microaggregation as in paper 003, GNA), what deviates from
+it was rated: lists get better for the reason for which `recovery` succeeds.
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure (unless told not to), then write the page and the plot."""
+    asked = _options(arguments)
+    if not asked.page:
+        began = results.machine()
+        found = measure(asked.data, ",".join(asked.methods or ENTRIES))
+        results.write(FIGURES, {"command": "make compare", **found}, began)
+    figures = results.read("compare")
+    if figures is None:
+        print("nothing was measured yet: leave --page out", file=sys.stderr)
+        return 1
+    (DOCS / "compare.md").write_text(page(figures), encoding="utf-8")
+    draw(figures, DOCS / "compare.svg")
+    return 0
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    place = Path(os.environ.get("MURMUR_DATA") or Path(__file__).parents[2] / "shared" / "data") / "ml-1m"
+    parser.add_argument("--data", type=Path, default=place, help="directory of one data set, such as …/ml-1m")
+    parser.add_argument("--page", action="store_true", help="do not measure, only write the page")
+    parser.add_argument("--methods", nargs="*", help="other entries than the page's")
+    return parser.parse_args(arguments)
+
+
+def measure(data: Path, methods: str) -> dict[str, Any]:
+    """Compare in a store of its own."""
+    config = parse(
+        {"release": {"name": "compare"}, "source": {"format": format_of(data), "path": str(data)}},
+        "make compare",
+    )
+    with tempfile.TemporaryDirectory(prefix="murmur-") as place, progress_bars() as progress:
+        return compare(config, SNAPSHOT, Store(place), methods, key=KEY, progress=progress)
+
+
+def page(figures: dict[str, Any]) -> str:
+    """The whole page."""
+    original = {"method": "original, names removed", "settings": {}, "status": "", **figures["original"]}
+    rows = [*figures["rows"], original]
+    facts = figures["machine"]
+    made = f"Data: {figures['dataset']}, {facts['date']}, commit {facts['commit']}.\n"
+    return "\n".join(
+        [
+            HEAD.format(recommenders=len(RECOMMENDERS)),
+            made,
+            _overview(rows),
+            "## What refuses them\n",
+            _refusals(figures["rows"]),
+            "## Every attack's upper bound\n",
+            "– where an attack has no interval for such a release (the gate still judges it).\n",
+            _bounds(rows),
+            "## Every recommender: RMSE / nDCG@10\n",
+            _recommenders(rows),
+            "## CPU seconds\n",
+            _seconds(figures["rows"]),
+        ]
+    )
+
+
+def _overview(rows: list[dict[str, Any]]) -> str:
+    head = [
+        "",
+        "release",
+        "verdict",
+        "worst risk",
+        "by",
+        "RMSE",
+        "MAE",
+        "nDCG@10",
+        "Recall@10",
+        "τ lists",
+        "τ ratings",
+    ]
+    table = [[*head, "own profile"]]
+    measures = ("rmse", "mae", "ndcg_at_10", "recall_at_10", "kendall_tau", "kendall_tau_rmse")
+    for number, row in enumerate(rows, start=1):
+        found = row["utility"]
+        table.append(
+            [
+                str(number) if row["status"] else "",
+                _named(row),
+                row["status"],
+                _figure(row["worst_risk"]),
+                row["worst_attack"] or "–",
+                *(_figure(found.get(name)) for name in (*measures, "target_deviation_rmse")),
+            ]
+        )
+    return _table(table)
+
+
+def _named(row: dict[str, Any]) -> str:
+    name = label(row)
+    return f"{name}: {NAMES[name]}" if name in NAMES else name
+
+
+def _refusals(rows: list[dict[str, Any]]) -> str:
+    return (
+        "\n".join(
+            f"- {_named(row)}: {', '.join(row['failed']) or row['why']}"
+            for row in rows
+            if row["status"] == "refused"
+        )
+        + "\n"
+    )
+
+
+def _bounds(rows: list[dict[str, Any]]) -> str:
+    table = [["attack", *(str(n) if row["status"] else "original" for n, row in enumerate(rows, start=1))]]
+    for name in rows[-1]["risk"]:
+        table.append([name, *(_figure(row["risk"].get(name)) for row in rows)])
+    return _table(table)
+
+
+def _recommenders(rows: list[dict[str, Any]]) -> str:
+    table = [["release", *(name.replace("_", "-") for name in RECOMMENDERS)]]
+    for row in rows:
+        found = row["recommenders"]
+        cells = [
+            f"{found[r]['rmse']:.3f} / {found[r]['ndcg_at_10']:.3f}" if found else "–" for r in RECOMMENDERS
+        ]
+        table.append([label(row), *cells])
+    return _table(table)
+
+
+def _seconds(rows: list[dict[str, Any]]) -> str:
+    """What a method takes to be made, judged and measured; steps an earlier row left are used again."""
+    parts = {"validate": "gate", "recommenders": "recommenders"}
+    table = [["release", "made, with its shadow", *parts.values()]]
+    for row in rows:
+        other = sum(spent for step, spent in row["seconds"].items() if step not in parts)
+        table.append([label(row), f"{other:.0f}", *(f"{row['seconds'].get(step, 0):.0f}" for step in parts)])
+    return _table(table)
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _table(rows: list[list[str]]) -> str:
+    head, *rest = rows
+    lines = [head, ["---"] * len(head), *rest]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
