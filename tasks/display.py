@@ -128,43 +128,36 @@ def _attacks(results: list[dict[str, Any]]) -> None:
 
 def _comparison(result: dict[str, Any]) -> None:
     """What each method risks and is worth, the original last; then every attack's bound."""
+    measures = {"rmse": "RMSE", "mae": "MAE", "ndcg_at_10": "nDCG@10", "recall_at_10": "Recall@10"}
+    measures |= {
+        "kendall_tau": "τ lists",
+        "kendall_tau_rmse": "τ ratings",
+        "target_deviation_rmse": "own profile",
+    }
     table = Table(title=f"{result['dataset']}, {result['snapshot']}", title_justify="left")
-    head = (
-        "method",
-        "settings",
-        "verdict",
-        "worst risk",
-        "by",
-        "RMSE",
-        "MAE",
-        "nDCG@10",
-        "Recall@10",
-        "τ lists",
-    )
-    for column in (*head, "τ ratings", "own profile RMSE", "CPU-s", "refused by"):
+    for column in ("", "method", "verdict", "worst risk", "by", *measures.values(), "CPU-s", "refused by"):
         table.add_column(column)
-    measures = ("rmse", "mae", "ndcg_at_10", "recall_at_10", "kendall_tau", "kendall_tau_rmse")
-    for row in [*result["rows"], {"method": "original, names removed", "settings": {}, **result["original"]}]:
-        status = row.get("status")
-        verdict = {"published": "[green]published[/green]", "refused": "[red]refused[/red]", None: ""}[status]
+    rows = [*result["rows"], {"method": "original, names removed", "settings": {}, **result["original"]}]
+    colours = {"published": "[green]published[/green]", "refused": "[red]refused[/red]"}
+    for number, row in enumerate(rows, start=1):
+        # What the shadow run took is part of what evaluate took.
+        spent = sum(s for step, s in row.get("seconds", {}).items() if not step.startswith("shadow "))
         table.add_row(
-            escape(row["method"]),
-            escape(_text(row["settings"])),
-            verdict,
+            str(number),
+            escape(f"{row['method']} {_text(row['settings'])}".strip()),
+            colours.get(row.get("status", ""), ""),
             _text(row["worst_risk"]),
             _text(row["worst_attack"]),
-            *(_text(row["utility"].get(name)) for name in (*measures, "target_deviation_rmse")),
-            f"{sum(row.get('seconds', {}).values()):.0f}",
-            escape(", ".join(row.get("failed", ())) or (row.get("why") or "")),
+            *(_text(row["utility"].get(name)) for name in measures),
+            f"{spent:.0f}",
+            escape(", ".join(row.get("failed", ())) or row.get("why") or ""),
         )
     OUT.print(table)
     bounds = Table(title="upper bound of each attack", title_justify="left")
-    shown = [*result["rows"], {"method": "original", "settings": {}, **result["original"]}]
-    bounds.add_column("attack")
-    for number, row in enumerate(shown, start=1):
-        bounds.add_column(escape(f"{number} {row['method']} {_text(row['settings'])}".strip()))
+    for column in ("attack", *(str(number) for number in range(1, len(rows) + 1))):
+        bounds.add_column(column)
     for name in result["original"]["risk"]:
-        bounds.add_row(escape(name), *(_text(row["risk"].get(name)) for row in shown))
+        bounds.add_row(escape(name), *(_text(row["risk"].get(name)) for row in rows))
     OUT.print(bounds)
 
 
