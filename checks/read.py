@@ -39,6 +39,11 @@ class ReadRelease(Release):
             self._stored.write(read)
             self._lengths = np.diff(self._stored.indptr)
 
+    def close(self) -> None:
+        """Remove the working files, and those of what was read."""
+        super().close()
+        self._whole.close()
+
     @property
     def profile_of_group(self) -> np.ndarray:  # type: ignore[override]
         """By what is published: two records that read alike are still two."""

@@ -53,10 +53,8 @@ READINGS = (
 )
 
 
-SCORES = {
-    "z-scores, all items": False,
-    "z-scores, rated items": True,
-}  # whether rated items alone are compared
+ALIKE = 1e4  # a profile so long that |x − y|² = |x|² + |y|² − 2xy depends on the product alone
+SCORES = {"z-scores by distance": 1.0, "z-scores by product": ALIKE}
 
 
 @check("nearest-record", threshold=1.0, controlled=True)
@@ -66,7 +64,7 @@ def run(case: Case, threshold: float) -> Finding:
     targets = _some_targets(case)
     trials = {reading.name: to_published(case, targets, reading) for reading in READINGS}
     if case.as_published.release.unit == "z-score":
-        trials |= {name: _to_scores(case.as_published, targets, rated) for name, rated in SCORES.items()}
+        trials |= {name: _to_scores(case.as_published, targets, length) for name, length in SCORES.items()}
     records = _some_records(case)
     backward = to_originals(case, records)
     named = {name: trial.risk for name, trial in trials.items()} | {"from record to original": backward}
@@ -111,11 +109,17 @@ def to_published(case: Case, targets: np.ndarray, reading: Reading = PAPER) -> T
     return Trial(EVERYTHING, knows, _nearest(case, knows, reading).ranks, case.ceiling)
 
 
-def _to_scores(case: Case, targets: np.ndarray, rated_only: bool) -> Trial:
-    """From each target's z-scores to the nearest record of published ones."""
+def _to_scores(case: Case, targets: np.ndarray, length: float) -> Trial:
+    """From each target's z-scores to the nearest record of published ones.
+
+    By distance, and by the product: strong noise makes some records shorter than others, by chance, and so nearer to
+    everybody; the product does not know their length.
+    """
     knows = case.known(targets, EVERYTHING)
-    own = zscores(sp.csr_array(case.truth.ratings[targets]), all_entries=case.release.complete).matrix
-    near = nearest_records(case, own, own=case.record_of(targets), fill=0.0, rated_only=rated_only)
+    own = (
+        zscores(sp.csr_array(case.truth.ratings[targets]), all_entries=case.release.complete).matrix * length
+    )
+    near = nearest_records(case, own, own=case.record_of(targets), fill=0.0, rated_only=length > 1)
     return Trial(EVERYTHING, knows, near.ranks, case.ceiling)
 
 

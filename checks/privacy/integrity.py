@@ -111,8 +111,10 @@ def _profiles(release: Release) -> Iterator[Problem]:
 
 
 def _too_far(release: Release) -> tuple[str, Callable[[Profiles], np.ndarray]]:
-    """Which numbers cannot be. Ratings are off the scale by its width at most, and none of n z-scores is beyond √n; where
-    single people's have noise on them, both by FAR times more than values are from the centre on the whole."""
+    """Which numbers cannot be. Ratings are off the scale by its width at most, and none of n z-scores is beyond √n.
+
+    Where single people's have noise on them, both by FAR times more than values are from the centre on the whole.
+    """
     width, scores = release.high - release.low, release.unit == "z-score"
     centre = 0.0 if scores else (release.low + release.high) / 2
     limit = math.sqrt(release.n_items) if scores else 1.5 * width

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from checks.privacy.k_anonymity import SINGLE_METHODS
 from checks.release import Release
 from checks.report import plots
 from checks.result import CheckResult, Verdict
@@ -28,7 +29,11 @@ METHODS = {
     "predictive-simple": f"{GROUPED}the items somebody in the group rated, with one rating for all of them.",
     "predictive-boosted": f"{GROUPED}the items somebody in the group rated and further ones that a model "
     "predicts with confidence.",
+    "microaggregation": f"{GROUPED}the mean of their records, in which missing ratings were filled in.",
+    "perturbation": "Every person is published under a pseudonym with a record of their own, every value of which is "
+    "disguised with random noise.",
 }
+SPREADS = 4  # standard deviations that the picture of z-scores shows
 OTHER_METHOD = "People are published under pseudonyms with ratings changed by the method named below."
 
 
@@ -80,16 +85,32 @@ def _facts(manifest: dict[str, Any]) -> str:
         "People": f"{counts.get('users', 0):,}",
         "Items": f"{counts.get('items', 0):,}",
         "Groups": f"{counts.get('groups', 0):,}",
-        "People who share a profile (k)": f"at least {privacy['k']:,}",
+        **_promised(manifest),
         "Groups per item (l)": f"at least {privacy['l']:,}",
         "Items an attacker may know (b)": f"{privacy['b']:,}",
-        "Real ratings behind a cell": f"at least {privacy['min_contributors']:,}, or none",
-        "Scale and step": f"{manifest['rating_scale'][0]:g} to {manifest['rating_scale'][1]:g} by "
-        f"{manifest['rating_step']:g}",
+        "Scale and step": _scale(manifest),
         "Withheld": f"{withheld.get('users', 0)} people, {withheld.get('items', 0)} items",
         "Earlier releases of the same people": str(manifest["series"]),
     }
     return _terms(rows)
+
+
+def _promised(manifest: dict[str, Any]) -> dict[str, str]:
+    """What k and min_contributors promise: to groups; single people are promised not to be found."""
+    k, contributors = manifest["privacy"]["k"], manifest["privacy"]["min_contributors"]
+    if manifest["method"] in SINGLE_METHODS:
+        return {"Chance of finding a person's record (k)": f"at most 1 in {k:,}, on average over people"}
+    return {
+        "People who share a profile (k)": f"at least {k:,}",
+        "Real ratings behind a cell": f"at least {contributors:,}, or none",
+    }
+
+
+def _scale(manifest: dict[str, Any]) -> str:
+    low, high = manifest["rating_scale"]
+    if manifest["unit"] == "z-score":
+        return f"z-scores of ratings from {low:g} to {high:g}"
+    return f"{low:g} to {high:g}" + (f" by {manifest['rating_step']:g}" if manifest["rating_step"] else "")
 
 
 def _terms(rows: dict[str, str]) -> str:
@@ -209,6 +230,8 @@ def _plots(release_dir: Path, utility_dir: Path) -> str:
 
 def _ratings(release: Release, utility_dir: Path) -> tuple[str, str]:
     """Published ratings, beside the real and the padded ones of the shadow run (the paper's table 2)."""
+    if release.unit == "z-score":
+        return _z_scores(release)
     path = utility_dir / "summary.json"
     known = read_json(path).get("histogram", {}) if path.exists() else {}
     edges = np.array(known.get("edges") or np.linspace(release.low, release.high, 11), dtype=np.float64)
@@ -224,6 +247,19 @@ def _ratings(release: Release, utility_dir: Path) -> tuple[str, str]:
     if known.get("padded_share"):
         series["padded"] = np.array(known["padded_share"], dtype=np.float64)
     return plots.histogram(edges, series, title="Ratings", x="rating", y="share", name="ratings"), said
+
+
+def _z_scores(release: Release) -> tuple[str, str]:
+    """Published z-scores; they have no scale to stand beside real ratings on."""
+    squares = sum(float((values.astype(np.float64) ** 2).sum()) for values, _ in _values(release))
+    widest = SPREADS * math.sqrt(squares / max(1, release.cells)) or 1.0
+    edges = np.linspace(-widest, widest, 25)
+    counts = np.zeros(len(edges) - 1)
+    for value, people in _values(release):
+        counts += np.histogram(np.clip(value, edges[0], edges[-1]), edges, weights=people)[0]
+    series = {"published": counts / max(counts.sum(), 1)}
+    said = "Published z-scores, noise included; what is further out is counted at the ends."
+    return plots.histogram(edges, series, title="z-scores", x="z-score", y="share", name="ratings"), said
 
 
 def _values(release: Release) -> Iterator[tuple[np.ndarray, np.ndarray]]:
