@@ -155,7 +155,7 @@ def _squared_error(values: np.ndarray, made: Protected) -> float:
 
 def _prediction_error(filled: Filled, made: Protected, seed: int) -> float:
     items = np.random.default_rng([seed, 0]).permutation(filled.values.shape[1])
-    tested = np.sort(items[: round(TESTED_SHARE * len(items))])
+    tested = np.sort(items[: max(1, round(TESTED_SHARE * len(items)))])
     known = np.delete(np.arange(len(items)), tested)
     nearest, _ = _nearest(filled.values[:, known], made.records[:, known])
     row, place = np.nonzero(filled.rated[:, tested])
