@@ -2,6 +2,8 @@
 
 import datetime
 import itertools
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from scipy.stats import kstest
 
 from tasks import methods, pipeline, profiles
+from tasks.cli import main
 from tasks.config import parse
 from tasks.engine import Engine, engine
 from tasks.errors import UsageError
@@ -331,3 +334,41 @@ def test_it_has_the_steps_it_needs():
 def test_what_cannot_be_is_refused_by_its_key(chosen, words):
     with pytest.raises(UsageError, match=words):
         described(perturbation=chosen)
+
+
+@pytest.mark.parametrize("setting", ["rated", "all", "gna", "gna unclipped"])
+def test_a_run_ends_in_a_refusal_that_says_everything(tmp_path, capsys, monkeypatch, setting):
+    """Nobody hides in these records: the gate must refuse them, with all figures, and nothing is published."""
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"k" * 32)
+    secret.chmod(0o600)
+    monkeypatch.setenv("MURMUR_SECRET_FILE", str(secret))
+    chosen = "".join(f"{key} = {json.dumps(value)}\n" for key, value in EVERY_SETTING[setting].items())
+    config = tmp_path / "films.toml"
+    config.write_text(
+        "[release]\nname = 'films'\n[source]\nformat = 'synthetic'\n"
+        "[source.synthetic]\nusers = 120\nitems = 40\nratings_per_user = 15.0\n"
+        f"[privacy]\nmethod = 'perturbation'\n[perturbation]\n{chosen}"
+    )
+    code = main(["run", str(config), "--snapshot", SNAPSHOT.isoformat(), "--store", str(tmp_path), "--json"])
+    answer = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)  # no NaN, no infinity
+    assert (code, answer["status"]) == (3, "refused")
+    assert answer["checks"]
+    assert all(value is not None for value in answer["utility"].values())
+    assert answer["utility"]["null_share"] == 0
+    assert answer["counts"]["groups"] == answer["counts"]["users"]
+    assert not (tmp_path / "published").exists()
+    candidate = tmp_path / "private" / "films" / SNAPSHOT.isoformat() / "work" / "validate" / "candidate"
+    readme = (candidate / "README.md").read_text()
+    assert "$" not in readme
+    assert "Nobody hides among" in readme
+    assert ("z-scores, not ratings" in readme) == ("scheme" not in EVERY_SETTING[setting])
+    snippet = re.search(r"```python\n(.*?)```", readme, re.DOTALL)[1]
+    shown: dict = {}
+    monkeypatch.chdir(candidate)
+    exec(snippet, shown)
+    [values] = pq.read_table(candidate / "groups.parquet").slice(0, 1).column("ratings").to_pylist()
+    assert (
+        len(shown["profile"](shown["first"]))
+        == len(values) // np.dtype(shown["manifest"]["rating_encoding"]).itemsize
+    )
