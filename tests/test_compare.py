@@ -1,8 +1,10 @@
 """`murmur compare`: what can be asked for, what is measured, and that nothing stays behind."""
 
 import json
+import os
 import shutil
 import stat
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from tasks.progress import StepProgress
 from tasks.ratings import write_ids, write_matrix
 from tasks.store import Store, read_json, write_json
 from tasks.studies import compare_utility as utility
-from tasks.studies.compare import PREFIX, compare
+from tasks.studies.compare import PREFIX, _place, compare
 from tasks.studies.compare_entries import read
 from tasks.studies.compare_plot import draw, label
 from tests.conftest import SNAPSHOT
@@ -248,13 +250,42 @@ def test_too_few_people_for_an_entry(source, tmp_path):
     assert list((tmp_path / "private").iterdir()) == []
 
 
+def test_what_another_comparison_is_working_in_stays(tmp_path):
+    store = Store(tmp_path)
+    with _place(store) as mine:
+        os.utime(mine, (time.time() - 3600,) * 2)
+        young = mine.with_name(f"{PREFIX}young")
+        young.mkdir()
+        with _place(store) as other:
+            assert mine.exists()
+            assert young.exists()
+            assert stat.S_IMODE(other.stat().st_mode) == 0o700
+        assert not other.exists()
+    assert not mine.exists()
+
+
+def test_an_entry_that_cannot_be_made_is_named(source, tmp_path, monkeypatch):
+    def unable(name, run):
+        if name == "validate":
+            raise UsageError("too wide", where="microaggregation", remedy="use bins")
+        return made(name, run)
+
+    made = pipeline.execute
+    monkeypatch.setattr("tasks.studies.compare.pipeline.execute", unable)
+    with pytest.raises(UsageError, match="too wide") as refusal:
+        compare(films(source), SNAPSHOT, Store(tmp_path), "predictive-padded:k=7", key=KEY)
+    assert "predictive-padded:k=7" in refusal.value.where
+
+
 @pytest.fixture(scope="module")
 def compared(source, tmp_path_factory):
     """One comparison of a release that is published, one in other groups, one that is refused; and its store."""
     place = tmp_path_factory.mktemp("compared")
     store = Store(place / "store")
-    (place / "store" / "private" / f"{PREFIX}killed").mkdir(parents=True)  # what one that was killed left
-    (place / "store" / "private" / f"{PREFIX}killed" / "membership.parquet").write_text("person-001")
+    left = place / "store" / "private" / f"{PREFIX}killed"  # what one that was killed left an hour ago
+    left.mkdir(parents=True)
+    (left / "membership.parquet").write_text("person-001")
+    os.utime(left, (time.time() - 3600,) * 2)
     told = []
     asked = "predictive-padded,predictive-simple:k=8,predictive-padded:keep_observed=true:min_contributors=1"
     answer = compare(

@@ -11,6 +11,7 @@ import contextlib
 import datetime
 import logging
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,6 +38,7 @@ from tasks.studies.compare_utility import Held, measure_original, measure_releas
 log = logging.getLogger("murmur")
 
 PREFIX = ".compare-"
+JUST_BEGUN_SECONDS = 60  # another comparison may not hold its lock yet
 
 
 def compare(
@@ -88,6 +90,8 @@ def _place(store: Store) -> Iterator[Path]:
     private = store.root / "private"
     make_private(private, below=store.root)
     for left in private.glob(f"{PREFIX}*"):
+        if time.time() - left.stat().st_mtime < JUST_BEGUN_SECONDS:
+            continue
         with contextlib.suppress(Timeout, OSError), FileLock(left / "lock", timeout=0, mode=0o600):
             remove(left)
     with (
@@ -128,6 +132,9 @@ class Study:
             pipeline.execute("validate", run)
         except Refused as problem:
             refusal = problem
+        except UsageError as problem:
+            where = f"--methods {entry.text}; {problem.where}"
+            raise UsageError(problem.what, where=where, remedy=problem.remedy) from None
         judged = (validated / "private" / "verdict.json").exists()
         verdict = (
             read_json(validated / "private" / "verdict.json") if judged else {"failed": [], "checks": []}
