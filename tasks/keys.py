@@ -111,7 +111,8 @@ class NoiseKey:
         drawn = np.empty((len(rows) + 1, 2), "<u8")  # the library asks for a little more room than it fills
         given, taken = (array.reshape(-1).view(np.uint8).data for array in (blocks, drawn))
         cipher.encryptor().update_into(given, taken)
-        return ((drawn[:-1, 0] >> np.uint64(12)) + 0.5) * 2.0**-52  # with 53 bits the highest would round to 1
+        # 52 bits: with 53 the highest number would round to 1.
+        return ((drawn[:-1, 0] >> np.uint64(12)) + 0.5) * 2.0**-52
 
 
 def _mac(secret: bytes, *names: object) -> bytes:
