@@ -5,6 +5,7 @@ the same value), and groups are formed by Euclidean distance. The cost is quadra
 is refused, or done inside the bins of similar users (`within_bins`), whose z-scores are still those of all users.
 """
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from tasks.ratings import Ratings
 from tasks.steps.padding import open_model
 
 CELLS_PER_BLOCK = 4_000_000  # of filled rows that lie in memory beside the z-scores
+RANGES = 32  # of users, over which items are summed up side by side
 MOST_CELLS = 100_000_000  # users × items of one call: 12 bytes each, 8 as float64 and 4 as float32
 MOST_COMPARED = 2e12  # users² × items / 2k, what one call compares: about ten CPU-minutes
 
@@ -49,6 +51,11 @@ def params(config: ReleaseConfig) -> Params:
 def group(job: Job) -> np.ndarray:
     """Group everybody at once, or the bins in parallel."""
     ingest, chosen = job.inputs["ingest"], job.params
+    ratings = Ratings(ingest)
+    largest = ratings.n_users
+    if chosen.within_bins:
+        largest = int(np.bincount(np.load(job.inputs["binning"] / "bins.npy")).max())
+    reach(largest, ratings.n_items, chosen)
     if chosen.imputation == "model":
         imputed = job.inputs["padding"]
     else:  # left there for the profiler
@@ -61,7 +68,7 @@ def group(job: Job) -> np.ndarray:
     if chosen.within_bins:
         labels = group_in_bins(job, _group_some, **common)
     else:
-        everybody = np.arange(Ratings(ingest).n_users)
+        everybody = np.arange(ratings.n_users)
         [labels] = job.engine.map(_group_some, [(everybody, None)], progress=job.progress, **common)
     standard.unlink()
     return labels
@@ -75,8 +82,9 @@ def reach(users: int, items: int, params: Params) -> None:
     remedy = "set microaggregation.within_bins = true: groups are then formed inside bins of similar users"
     if params.within_bins:
         remedy = "use predictive-padded, whose groups are formed in the space of the factors"
+    people = f"{users:,} users" + (" of one bin" if params.within_bins else "")
     raise UsageError(
-        f"MDAV over {users:,} users and {items:,} items is out of reach: users × items may be {MOST_CELLS:,} and "
+        f"MDAV over {people} and {items:,} items is out of reach: users × items may be {MOST_CELLS:,} and "
         f"users² × items / 2k {MOST_COMPARED:.0e}",
         where="clustering",
         remedy=remedy,
@@ -85,11 +93,10 @@ def reach(users: int, items: int, params: Params) -> None:
 
 def _standard(job: Job, imputed: Path) -> np.ndarray:
     """Mean and deviation of every item over all filled rows."""
-    ratings = Ratings(job.inputs["ingest"])
-    users, width = ratings.n_users, max(1, CELLS_PER_BLOCK // ratings.n_items)
-    blocks = [(start, min(start + width, users)) for start in range(0, users, width)]
+    users = Ratings(job.inputs["ingest"]).n_users
+    ranges = list(pairwise(np.linspace(0, users, min(users, RANGES) + 1).astype(int).tolist()))
     centre = sum(job.params.scale) / 2
-    parts = job.engine.map(_moments, blocks, ingest=job.inputs["ingest"], imputed=imputed, centre=centre)
+    parts = job.engine.map(_moments, ranges, ingest=job.inputs["ingest"], imputed=imputed, centre=centre)
     total, squares, low, high = (np.array(part) for part in zip(*parts, strict=True))
     mean = total.sum(axis=0) / users
     spread = np.sqrt(np.maximum(squares.sum(axis=0) / users - mean**2, 0))
@@ -100,8 +107,26 @@ def _standard(job: Job, imputed: Path) -> np.ndarray:
 def _moments(
     block: tuple[int, int], *, ingest: Path, imputed: Path, centre: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    rows = _filled(np.arange(*block), ingest, imputed).astype(np.float64) - centre
-    return rows.sum(axis=0), np.einsum("ui,ui->i", rows, rows), rows.min(axis=0), rows.max(axis=0)
+    """Sum, sum of squares, least and largest of every item's values, all from the centre, over a range of users."""
+    items = Ratings(ingest).n_items
+    total, squares, low, high = (
+        np.zeros(items),
+        np.zeros(items),
+        np.full(items, np.inf),
+        np.full(items, -np.inf),
+    )
+    for users in _slices(np.arange(*block), items):
+        rows = _filled(users, ingest, imputed).astype(np.float64) - centre
+        total += rows.sum(axis=0)
+        squares += np.einsum("ui,ui->i", rows, rows)
+        low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
+    return total, squares, low, high
+
+
+def _slices(users: np.ndarray, items: int) -> list[np.ndarray]:
+    """Users whose rows lie in memory together."""
+    width = max(1, CELLS_PER_BLOCK // items)
+    return [users[start : start + width] for start in range(0, len(users), width)]
 
 
 def _filled(users: np.ndarray, ingest: Path, imputed: Path) -> np.ndarray:
@@ -113,11 +138,11 @@ def _group_some(
 ) -> np.ndarray:
     users, _ = block  # nothing here is random
     mean, spread = np.load(standard)
-    reach(len(users), len(mean), params)
     points = np.empty((len(users), len(mean)))
-    width = max(1, CELLS_PER_BLOCK // len(mean))
-    for start in range(0, len(users), width):
-        rows = points[start : start + width]
-        np.subtract(_filled(users[start : start + width], ingest, imputed), mean, out=rows)
+    done = 0
+    for some in _slices(users, len(mean)):
+        rows = points[done : done + len(some)]
+        np.subtract(_filled(some, ingest, imputed), mean, out=rows)
         rows /= spread
+        done += len(some)
     return v_mdav(points, params.k, params.gamma) if params.variable else mdav(points, params.k)
