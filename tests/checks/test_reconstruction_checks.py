@@ -20,6 +20,7 @@ from checks.reconstruction.originals import Originals
 from checks.reconstruction.scale import RatingScale
 from checks.registry import registered
 from checks.report.page import write_report
+from tasks.engine import engine
 
 NO = np.nan
 RECONSTRUCTIONS = ("kmeans-reconstruction", "pca-reconstruction", "svd-em-reconstruction")
@@ -265,6 +266,31 @@ def test_figures_do_not_hang_on_who_asks(ratings, opened):
         assert found(one, name).to_json() == found(other, name).to_json()
 
 
+def test_large_releases_are_attacked_by_a_sample(ratings, opened, monkeypatch):
+    """As much is told of a hundred people as of three hundred, within the interval."""
+    whole = {name: found(opened(made.perturbed(ratings, 1 / 3)), name) for name in RECONSTRUCTIONS}
+    monkeypatch.setattr("checks.sample.MOST_CELLS", 100 * ratings.shape[1])
+    for name in RECONSTRUCTIONS:
+        result = found(opened(made.perturbed(ratings, 1 / 3)), name)
+        assert "Looked at: 100 of 300 groups" in result.detail
+        assert result.ci_low < whole[name].observed < result.ci_high
+
+
+def test_workers_find_the_same(ratings, tmp_path):
+    release = made.perturbed(ratings, 1.0, every_item=True)
+    published, private = made.write(release, tmp_path / "x")
+    told = []
+    for count in (0, 2):
+        with engine(count) as on:
+            opened = made.Release(published, private)
+            truth = made.Truth.build(opened, made.Membership.read(private), made.blocks(release))
+            case = made.Case(opened, truth, private, made.SNAPSHOT, on)
+            names = ("exact-rating", "nearest-record", *RECONSTRUCTIONS)
+            told.append([found(case, name).to_json() for name in names])
+            case.close()
+    assert told[0] == told[1]
+
+
 # Other releases of single people
 
 
@@ -388,3 +414,42 @@ def test_the_report_shows_z_scores(ratings, opened):
     assert "z-scores of ratings from 1 to 5" in page
     assert "at most 1 in 5" in page
     assert "kmeans-reconstruction" in page
+
+
+# On MovieLens 100K: where each attack stops succeeding (docs/decisions/0011-reconstruction.md)
+
+ALL = {"every_item": True}
+STRENGTHS = [
+    ({"amount": 1 / 3}, {*RECONSTRUCTIONS, "nearest-record"}),
+    ({"amount": 2 / 3}, {"pca-reconstruction", "svd-em-reconstruction", "nearest-record"}),
+    ({"amount": 2.0}, {"nearest-record"}),
+    ({"amount": 1.0, "flexible": True}, {*RECONSTRUCTIONS, "nearest-record"}),
+    ({"amount": 3.0} | ALL, {*RECONSTRUCTIONS, "nearest-record"}),
+    ({"amount": 8.0} | ALL, {"nearest-record"}),
+    ({"amount": 30.0} | ALL, set()),
+    ({"amount": 8.7, "noise": "uniform"} | ALL, {*RECONSTRUCTIONS, "nearest-record"}),
+]
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("how", "refused"), STRENGTHS, ids=[str(how) for how, _ in STRENGTHS])
+def test_where_attacks_stop_succeeding(hundred_thousand, opened, how, refused):
+    case = opened(made.perturbed(hundred_thousand, **how))
+    results = {name: found(case, name) for name in (*RECONSTRUCTIONS, "nearest-record")}
+    assert {name for name, result in results.items() if not result.passed} == refused
+    assert not any("VOID" in result.detail for result in results.values())
+
+
+@pytest.fixture(scope="module")
+def lines():
+    return []
+
+
+@pytest.fixture
+def hundred_thousand(real_data, lines):
+    """MovieLens 100K, read once."""
+    if not lines:
+        table = np.loadtxt(real_data("ml-100k") / "u.data", dtype=np.int64)
+        users, items = (np.unique(table[:, n], return_inverse=True)[1] for n in (0, 1))
+        lines.append(made.csr(users, items, table[:, 2], (users.max() + 1, items.max() + 1)))
+    return lines[0]
