@@ -18,9 +18,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tasks.config import SCALES, ReleaseConfig, Source, load, parse, snapshot_date
+from tasks.config import load, parse, snapshot_date
 from tasks.config.gate import check_names
 from tasks.errors import MurmurError, Refused, UsageError
+from tasks.source_options import add_source, given_source
 
 Outcome = tuple[dict[str, Any], int]  # what to print, and the exit code
 
@@ -127,7 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     audit = add("audit", command_audit, "run the whole gate on an existing release; changes nothing")
     audit.add_argument("published")
     audit.add_argument("--private", required=True, help="the release's private directory")
-    _add_source(audit)
+    add_source(audit)
     attacks = [*check_names(("attacks",)), "advise"]
     attack = add("attack", command_attack, "one attack, on raw data or on a release; or `advise`")
     attack.add_argument("name", choices=attacks, metavar="NAME", help=f"one of: {', '.join(attacks)}")
@@ -145,7 +146,7 @@ def _parser() -> argparse.ArgumentParser:
         "--user-file", default=None, help="advise: a file with the source id of who mentioned them"
     )
     attack.add_argument("--most", type=int, default=5, help="advise: how many further mentions to suggest")
-    _add_source(attack)
+    add_source(attack)
     expand = add("expand", command_expand, "write a release as ordinary (user, item, rating) rows")
     expand.add_argument("published")
     expand.add_argument("--to", required=True, choices=["csv", "movielens", "recbole"])
@@ -174,19 +175,6 @@ def _parser() -> argparse.ArgumentParser:
     reproduce.add_argument("--data", required=True, help="directory of one data set, such as …/ml-100k")
     reproduce.add_argument("--plots", default=None, help="directory to write the figures to, as SVG")
     return parser
-
-
-def _add_source(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--source", default=None, help="path of the ratings the release was made from")
-    command.add_argument("--format", default=None, choices=[*SCALES, "csv", "parquet"])
-    command.add_argument(
-        "--config", default=None, help="take [source] and [gate] from this release file instead"
-    )
-    command.add_argument(
-        "--columns", default=None, help="csv, parquet: user,item,rating[,timestamp] column names"
-    )
-    command.add_argument("--delimiter", default=",")
-    command.add_argument("--encoding", default="utf-8")
 
 
 def command_init(options: argparse.Namespace) -> Outcome:
@@ -258,7 +246,7 @@ def command_audit(options: argparse.Namespace) -> Outcome:
     for place, option in ((published, "PUBLISHED"), (private, "--private")):
         if not place.is_dir():
             raise UsageError("there is no such directory", where=f"{option} {place}", remedy="check the path")
-    source, thresholds = _source(options, published)
+    source, thresholds = given_source(options, published)
     with owner_only(), engine() as workers, progress_bars() as progress:
         report = functools.partial(progress, "audit")
         verdict = audit(published, private, source, None, thresholds, workers, report)
@@ -287,7 +275,7 @@ def command_attack(options: argparse.Namespace) -> Outcome:
     for place, option in ((options.release, "--release"), (options.private, "--private")):
         if place and not Path(place).is_dir():
             raise UsageError("there is no such directory", where=f"{option} {place}", remedy="check the path")
-    source, _ = _source(options, published)
+    source, _ = given_source(options, published)
     snapshot = snapshot_date(options.snapshot) if options.snapshot else None
     if not published and not snapshot and "{snapshot}" in (source.path or ""):
         raise UsageError("say which snapshot to attack", where="--snapshot", remedy="give YYYY-MM-DD")
@@ -371,56 +359,6 @@ def command_reproduce(options: argparse.Namespace) -> Outcome:
     with progress_bars() as progress:
         plots = Path(options.plots) if options.plots else None
         return study.reproduce(Path(options.data), plots=plots, progress=progress), 0
-
-
-def _source(options: argparse.Namespace, published: Path | None) -> tuple[Source, dict[str, float]]:
-    """The source to compare with or to attack, from a release file or from the options."""
-    if options.config and (options.source or options.format):
-        raise UsageError(
-            "the source is named twice", where="--config, --source, --format", remedy="give one or the other"
-        )
-    if options.config:
-        config: ReleaseConfig = load(options.config)
-        return config.source, config.gate
-    if not options.format:
-        raise UsageError(
-            "say where the ratings are", where="--source, --format", remedy="or give --config FILE"
-        )
-    table: dict[str, Any] = {"format": options.format, "path": options.source}
-    if options.format in ("csv", "parquet"):
-        table["scale"] = _published_scale(published) if published else _given_scale(options.scale)
-        table |= {"delimiter": options.delimiter, "encoding": options.encoding}
-        if options.columns:
-            table["columns"] = _columns(options.columns)
-    return parse({"release": {"name": "source"}, "source": table}, "--source, --format").source, {}
-
-
-def _columns(text: str) -> dict[str, str]:
-    names = text.split(",")
-    if len(names) not in (3, 4):
-        raise UsageError(
-            f"{len(names)} columns are named", where="--columns", remedy="give user,item,rating[,timestamp]"
-        )
-    return dict(zip(("user", "item", "rating", "timestamp"), names, strict=False))
-
-
-def _given_scale(text: str | None) -> list[float]:
-    try:
-        low, high = (float(end) for end in (text or "").split(","))
-    except ValueError:
-        raise UsageError(
-            "say which ratings people can give", where="--scale", remedy="give lowest,highest, such as 1,5"
-        ) from None
-    return [low, high]
-
-
-def _published_scale(published: Path) -> list[float]:
-    """The scale a release says it has; a manifest that cannot be read is for the gate to refuse."""
-    try:
-        low, high = json.loads((published / "manifest.json").read_text(encoding="utf-8"))["rating_scale"]
-        return [float(low), float(high)]
-    except (OSError, ValueError, TypeError, KeyError):
-        return [1.0, 5.0]
 
 
 def _verdict(verdict: Any, published: Path) -> Outcome:

@@ -250,6 +250,15 @@ def test_too_few_people_for_an_entry(source, tmp_path):
     assert list((tmp_path / "private").iterdir()) == []
 
 
+def test_a_plot_that_cannot_be_written_is_said_first(source, tmp_path):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path, tmp_path / "file" / "plot.svg"):
+        with pytest.raises(UsageError, match="no plot") as refusal:
+            compare(films(source), SNAPSHOT, Store(tmp_path / "s"), "predictive-padded", plot=place, key=KEY)
+        assert "--plot" in refusal.value.where
+    assert not (tmp_path / "s").exists()
+
+
 def test_what_another_comparison_is_working_in_stays(tmp_path):
     store = Store(tmp_path)
     with _place(store) as mine:

@@ -10,6 +10,7 @@ each on a scale of its own. Utility is that of recommenders trained on the shado
 import contextlib
 import datetime
 import logging
+import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -56,6 +57,8 @@ def compare(
     `key` replaces the owner's secret where nothing private is compared and anybody shall get the same figures.
     """
     entries = read(methods, config)
+    if plot:
+        _refuse_no_file(plot)
     tell = progress or log_progress
     with owner_only(), _place(store) as place, engine() as workers:
         inside = Store(place)
@@ -90,15 +93,30 @@ def _place(store: Store) -> Iterator[Path]:
     private = store.root / "private"
     make_private(private, below=store.root)
     for left in private.glob(f"{PREFIX}*"):
-        if time.time() - left.stat().st_mtime < JUST_BEGUN_SECONDS:
-            continue
-        with contextlib.suppress(Timeout, OSError), FileLock(left / "lock", timeout=0, mode=0o600):
-            remove(left)
+        with contextlib.suppress(Timeout, OSError):
+            if time.time() - left.stat().st_mtime > JUST_BEGUN_SECONDS:
+                with FileLock(left / "lock", timeout=0, mode=0o600):
+                    remove(left)
     with (
         tempfile.TemporaryDirectory(prefix=PREFIX, dir=private) as place,
         FileLock(Path(place) / "lock", mode=0o600),
     ):
         yield Path(place)
+
+
+def _refuse_no_file(plot: Path) -> None:
+    """Said before the work, not after it."""
+    try:
+        plot.parent.mkdir(parents=True, exist_ok=True)
+        usable = not plot.is_dir() and os.access(plot.parent, os.W_OK)
+    except OSError:
+        usable = False
+    if not usable:
+        raise UsageError(
+            "no plot can be written there",
+            where=f"--plot {plot}",
+            remedy="name a file in a directory of yours",
+        )
 
 
 def _refuse_few_people(entries: list[Entry], users: int) -> None:
