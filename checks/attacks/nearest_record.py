@@ -8,6 +8,7 @@ its number; the own record names the person with one over the people in it.
 
 Where z-scores are published (paper 001), ratings made of them lose much: who knows everything about a person knows that
 person's z-scores too, and compares these with the published numbers. Noise on single values averages out over many.
+Who knows a few ratings has them less their mean instead.
 """
 
 import math
@@ -55,6 +56,7 @@ READINGS = (
 
 ALIKE = 1e4  # a profile so long that |x − y|² = |x|² + |y|² − 2xy depends on the product alone
 SCORES = {"z-scores by distance": 1.0, "z-scores by product": ALIKE}
+FEW = (Model(8), Model(16), Model(16, "rare"))
 
 
 @check("nearest-record", threshold=1.0, controlled=True)
@@ -65,6 +67,7 @@ def run(case: Case, threshold: float) -> Finding:
     trials = {reading.name: to_published(case, targets, reading) for reading in READINGS}
     if case.as_published.release.unit == "z-score":
         trials |= {name: _to_scores(case.as_published, targets, length) for name, length in SCORES.items()}
+        trials |= {f"{few.name}, by product": _few_to_scores(case.as_published, targets, few) for few in FEW}
     records = _some_records(case)
     backward = to_originals(case, records)
     named = {name: trial.risk for name, trial in trials.items()} | {"from record to original": backward}
@@ -121,6 +124,17 @@ def _to_scores(case: Case, targets: np.ndarray, length: float) -> Trial:
     )
     near = nearest_records(case, own, own=case.record_of(targets), fill=0.0, rated_only=length > 1)
     return Trial(EVERYTHING, knows, near.ranks, case.ceiling)
+
+
+def _few_to_scores(case: Case, targets: np.ndarray, model: Model) -> Trial:
+    """From a few ratings of each target, less their mean, to the record of z-scores that goes up and down with them."""
+    knows = case.known(targets, model)
+    sums = np.bincount(knows.owners(), weights=knows.ratings, minlength=len(knows))
+    means = sums / np.maximum(np.diff(knows.indptr), 1)
+    around = (knows.ratings - means[knows.owners()]) * ALIKE
+    profiles = sp.csr_array((around, knows.items, knows.indptr), shape=(len(knows), case.release.n_items))
+    near = nearest_records(case, profiles, own=case.record_of(targets), fill=0.0, rated_only=True)
+    return Trial(model, knows, near.ranks, case.ceiling)
 
 
 def _nearest(case: Case, knows: Knowledge, reading: Reading, leave_out: np.ndarray | None = None) -> Nearest:

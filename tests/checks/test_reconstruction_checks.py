@@ -9,9 +9,10 @@ import pytest
 from test_bad_releases import names_removed, noisy, single, suppressed, table
 
 from checks import release as release_module
-from checks.attacks import kmeans_reconstruction, svd_em_reconstruction
+from checks.attacks import kmeans_reconstruction, nearest_record, svd_em_reconstruction
 from checks.exposure import expose
 from checks.gate import judge_case, run_check, verify
+from checks.linkage.knowledge import Model
 from checks.raw import RawRelease
 from checks.read import ReadRelease
 from checks.reconstruction import reading
@@ -258,6 +259,24 @@ def test_many_small_hints_add_up(verdicts):
     assert all(results[name].passed for name in RECONSTRUCTIONS)
     assert not results["nearest-record"].passed
     assert "z-scores by product" in results["nearest-record"].detail
+
+
+def test_products_and_distances_by_hand(opened):
+    # One gave 5 and 1, the other 1 and 5: z-scores (1, −1) and (−1, 1). Published (3, 1) and (.1, .05): the first is
+    # further from (1, −1), by 8 to 1.91, but its product with it is the larger, 2 to .05; as with (2, −2), the ratings
+    # less their mean.
+    case = opened(by_hand([[3, 1], [0.1, 0.05]], ratings=[[5, 1], [1, 5]]))
+    first = np.flatnonzero(case.truth.row_of_user == 0)
+    tried = {
+        "distance": nearest_record._to_scores(case, first, 1.0),
+        "product": nearest_record._to_scores(case, first, nearest_record.ALIKE),
+        "few": nearest_record._few_to_scores(case, first, Model(2)),
+    }
+    assert {name: trial.ranks.identification[0] for name, trial in tried.items()} == {
+        "distance": 0,
+        "product": 1,
+        "few": 1,
+    }
 
 
 def test_figures_do_not_hang_on_who_asks(ratings, opened):
