@@ -86,7 +86,7 @@ def miniature(tmp_path, taste_matrix):
 
 
 def measured(place, workers):
-    about = replace(p3.DATA_SETS["movielens-100k"], repeats=2)
+    about = replace(p3.DATA_SETS["movielens-100k"], repeats=2, variable_ks=(2, 5, 10))
     with engine(workers) as here:
         study = p3.Study(place, (1.0, 5.0), about, here, lambda *_: None, ks=(2, 5, 10), sigmas=(0.5, 4, 10))
         found = study.measure()

@@ -51,6 +51,7 @@ class DataSet:
 
     unit: float  # of SSE
     repeats: int
+    variable_ks: tuple[int, ...]  # V-MDAV's
     sse: tuple[float, ...]
     dr: tuple[float, ...]
     gna_sse: tuple[float, ...]
@@ -65,6 +66,7 @@ DATA_SETS = {
     "movielens-100k": DataSet(
         unit=1e3,
         repeats=10,
+        variable_ks=KS,
         sse=(64, 87, 99, 105, 110, 114, 117, 119, 120, 130, 134, 136, 136, 138, 139),
         dr=(40.82, 26.51, 19.93, 15.90, 12.19, 12.19, 9.65, 7.95, 7.21, 2.33, 0.63, 0.21, 0.21, 0.10, 0.10),
         gna_sse=(
@@ -81,6 +83,7 @@ DATA_SETS = {
     "jester": DataSet(
         unit=1e6,
         repeats=2,  # 25,000 people each: the mean over them is known as well as over ten draws of 943
+        variable_ks=(5, 10, 25, 50, 100),
         sse=(25, 37, 44, 48, 52, 54, 57, 58, 60, 69, 73, 75, 76, 77, 78),
         dr=(
             47.455, 30.577, 22.173, 17.121, 13.729, 11.331, 9.450, 8.000, 6.800, 1.570, 0.513, 0.303, 0.242, 0.147,
@@ -146,7 +149,7 @@ class Study:
         settings = [
             *(Setting("GNA", sigma) for sigma in self.sigmas),
             *(Setting("MDAV", k) for k in self.ks),
-            *(Setting("V-MDAV", k, gamma) for gamma in GAMMAS for k in self.ks),
+            *(Setting("V-MDAV", k, gamma) for gamma in GAMMAS for k in self.about.variable_ks),
         ]
         trials = [(setting, seeds) for setting in settings for seeds in self._draws(setting)]
         results = self._map("protected", trial, trials)

@@ -114,7 +114,9 @@ def trial(
         made = disguised(filled, setting.amount, seeds[0])
     else:
         made = {CLIPPED: microaggregated(filled, setting)}  # a mean of ratings stays on the scale
-    return {way: measure(filled, protected, seeds) for way, protected in made.items()}
+    return {
+        way: measure(filled, protected, seeds if way == CLIPPED else ()) for way, protected in made.items()
+    }
 
 
 def held_out_trial(block: tuple[Setting, int], *, ingest: Path, scale: tuple[float, float]) -> float:
@@ -129,21 +131,20 @@ def held_out_trial(block: tuple[Setting, int], *, ingest: Path, scale: tuple[flo
         else microaggregated(known, setting)
     )
     row, column = np.nonzero(hidden)
-    predicted = made.records[_nearest(known.values, made.records)[0][row], column]
+    predicted = made.records[_nearest(known.values, made.records)[row], column]
     return float(np.abs(predicted - filled.values[row, column]).mean())
 
 
 def measure(filled: Filled, made: Protected, seeds: tuple[int, ...]) -> Measures:
-    """SSE, DR in both directions, MAE and the mean size of a group."""
-    nearest, owner = _nearest(filled.values, made.records)
-    hits = (nearest == made.own) / made.sizes[made.own]
+    """SSE, DR in both directions, the mean size of a group, and MAE where there is a seed for splits."""
+    found, right = _links(filled.values, made)
     return {
         "SSE": _squared_error(filled.values, made),
-        "DR %": 100 * float(hits.mean()),
+        "DR %": 100 * float((found / made.sizes[made.own]).mean()),
         # All members of a group have the same record; it is right for the one whose original is nearest to it.
-        "DR %, literal": 100 * np.count_nonzero(made.own[owner] == np.arange(len(owner))) / len(made.own),
-        "MAE": float(np.mean([_prediction_error(filled, made, seed) for seed in seeds])),
+        "DR %, literal": 100 * np.count_nonzero(right) / len(made.own),
         "mean size": len(made.own) / len(made.sizes),
+        **({"MAE": float(np.mean([_prediction_error(filled, made, s) for s in seeds]))} if seeds else {}),
     }
 
 
@@ -157,23 +158,28 @@ def _prediction_error(filled: Filled, made: Protected, seed: int) -> float:
     items = np.random.default_rng([seed, 0]).permutation(filled.values.shape[1])
     tested = np.sort(items[: max(1, round(TESTED_SHARE * len(items)))])
     known = np.delete(np.arange(len(items)), tested)
-    nearest, _ = _nearest(filled.values[:, known], made.records[:, known])
+    nearest = _nearest(filled.values[:, known], made.records[:, known])
     row, place = np.nonzero(filled.rated[:, tested])
     predicted = made.records[nearest[row], tested[place]]
     return float(np.abs(predicted - filled.values[row, tested[place]]).mean())
 
 
-def _nearest(originals: np.ndarray, records: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The record nearest to every original, and the original nearest to every record."""
-    nearest = np.empty(len(originals), np.int64)
-    best, owner = np.full(len(records), np.inf), np.zeros(len(records), np.int64)
-    for start, apart in _distances(originals, records):
-        nearest[start : start + len(apart)] = apart.argmin(axis=1)
-        place = apart.argmin(axis=0)
-        least = apart[place, np.arange(len(records))]
-        nearer = least < best
-        best[nearer], owner[nearer] = least[nearer], start + place[nearer]
-    return nearest, owner
+def _links(originals: np.ndarray, made: Protected) -> tuple[np.ndarray, np.ndarray]:
+    """Whose own record is the nearest to the original; which records' nearest original is one of their own."""
+    found = np.empty(len(originals), bool)
+    nearest_own, nearest = np.full((2, len(made.records)), np.inf)
+    for start, apart in _distances(originals, made.records):
+        own = made.own[start : start + len(apart)]
+        to_own = apart[np.arange(len(apart)), own]
+        found[start : start + len(apart)] = to_own <= apart.min(axis=1)
+        np.minimum(nearest, apart.min(axis=0), out=nearest)
+        np.minimum.at(nearest_own, own, to_own)
+    return found, nearest_own <= nearest
+
+
+def _nearest(originals: np.ndarray, records: np.ndarray) -> np.ndarray:
+    """The record nearest to every original."""
+    return np.concatenate([apart.argmin(axis=1) for _, apart in _distances(originals, records)])
 
 
 def _distances(originals: np.ndarray, records: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
