@@ -45,11 +45,11 @@ class SampledRelease(Release):
         yield from self._blocks
 
 
-def sampled(case: Case, name: str) -> Case:
+def sampled(case: Case, name: str, cells: int = 0) -> Case:
     """The case with a sample of its groups and the people in them; everybody's ratings stay known. Small releases
-    are taken whole."""
+    (fewer than MOST_CELLS, or so many) are taken whole."""
     release, truth = case.release, case.truth
-    most = max(1, MOST_CELLS // max(1, release.n_items))
+    most = max(1, (cells or MOST_CELLS) // max(1, release.n_items))
     if release.n_groups <= most:
         return case
     chosen = np.sort(case.draw("groups", name).choice(release.n_groups, most, replace=False))

@@ -20,7 +20,8 @@ from checks.stats import clustered, runs, wilson
 
 @check("homogeneity", threshold=0.5)
 def run(case: Case, threshold: float) -> Finding:
-    """Share of the profile's cells that are true of its members, in the worst group (upper bound)."""
+    """Share of the profile's cells that are true of its members, in the worst group (upper bound); where records are
+    single people's, in all of them."""
     cells = case.release.lengths
     trials = cells * case.members
     true_of = _true_cells(case)
@@ -28,24 +29,34 @@ def run(case: Case, threshold: float) -> Finding:
     listed = np.flatnonzero(rows >= 0)
     true_cells = np.bincount(rows[listed], weights=true_of[listed], minlength=case.release.n_groups)
     personal = float((true_of[listed] / np.maximum(cells[rows[listed]], 1)).max(initial=0))
-    bounds = np.array([wilson(t, n) for t, n in zip(true_cells, trials, strict=True)])  # one per group
-    bounds[cells == 0] = 0.0  # of a record in which nothing was read nothing is true
-    worst = int(np.argmax(bounds[:, 1]))
-    share = float(true_cells[worst] / trials[worst]) if trials[worst] else float(bounds[worst, 1])
+    share, low, high, number = _judged(case, true_cells, trials)
+    which = "of everybody's records" if case.single else f"in the worst of {len(cells):,} groups"
     found, targets = exposed_targets(case)
     everybody, heavy = _outcome(case, true_of, heavy=False), _outcome(case, true_of, heavy=True)
     return Finding(
-        float(bounds[worst, 1]) <= threshold,
+        high <= threshold,
         share,
-        int(trials[worst]),
-        f"in the worst of {len(cells):,} groups {share:.1%} of the profile is true of a member (upper bound "
-        f"{bounds[worst, 1]:.1%}), on average {true_cells.sum() / max(1, trials.sum()):.1%}, for the worst single "
+        number,
+        f"{which} {share:.1%} of the profile is true of a member (upper bound {high:.1%}), on average "
+        f"{true_cells.sum() / max(1, trials.sum()):.1%}, for the worst single "
         f"member {personal:.1%}. Of heavy raters {heavy.risk.rate:.1%} is true, by chance {heavy.risk.baseline:.1%} "
         f"would be. Eight known ratings leave one profile for {found:,} of {targets:,} targets.",
-        ci_low=float(bounds[worst, 0]),
-        ci_high=float(bounds[worst, 1]),
+        ci_low=low,
+        ci_high=high,
         outcomes=(everybody, heavy),
     )
+
+
+def _judged(case: Case, true_cells: np.ndarray, trials: np.ndarray) -> tuple[float, float, float, int]:
+    """What decides: the share that is true in the worst group, its bounds, and the number of its cells. Single people
+    are judged by the average, as by every attack (threat model, promise 1)."""
+    if case.single:
+        risk = clustered(true_cells, trials, 0.0)
+        return risk.rate, *risk.interval, int(trials.sum())
+    bounds = np.array([wilson(t, n) for t, n in zip(true_cells, trials, strict=True)])  # one per group
+    worst = int(np.argmax(bounds[:, 1]))
+    share = float(true_cells[worst] / trials[worst]) if trials[worst] else 1.0
+    return share, float(bounds[worst, 0]), float(bounds[worst, 1]), int(trials[worst])
 
 
 def _true_cells(case: Case) -> np.ndarray:

@@ -14,8 +14,13 @@ def rated_entries(disguised_all: np.ndarray, noise: Noise, amount: float | np.nd
 
     An unrated entry has the z-score 0 before it is disguised. `amount` is one for all, or one per row.
     """
-    limit = SURE * np.asarray(amount) if noise == "gaussian" else np.asarray(amount)
+    limit = noise_limit(noise, amount)
     return np.abs(disguised_all) > (limit[:, None] if limit.ndim == 1 else limit)
+
+
+def noise_limit(noise: Noise, amount: float | np.ndarray) -> np.ndarray:
+    """How far noise of this σ or α gets: uniform noise no further, Gaussian noise hardly ever."""
+    return SURE * np.asarray(amount) if noise == "gaussian" else np.asarray(amount)
 
 
 def noise_variance(squares: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -27,7 +27,7 @@ from checks.case import Case
 from checks.linkage.attack import BROKEN, promise
 from checks.reconstruction import measures
 from checks.reconstruction.originals import Originals
-from checks.reconstruction.reading import Kind, Strength, claimed
+from checks.reconstruction.reading import DENSE_CELLS, Kind, Strength, claimed
 from checks.reconstruction.zscores import ZScores
 from checks.result import Finding, Outcome
 from checks.sample import said_of, sampled
@@ -107,7 +107,8 @@ def judge(
     if not case.single:
         return _groups(case)
     allowed = min(threshold, 1 / case.release.k)
-    part = sampled(case, "reconstruction")
+    dense = case.release.complete and case.reading == "every entry"
+    part = sampled(case, "reconstruction", DENSE_CELLS if dense else 0)
     originals = Originals.of(part)
     guess, guessed = originals.best_guess(knowing_person=knowing_person)
     unit = case.release.unit

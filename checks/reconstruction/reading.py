@@ -8,15 +8,16 @@ kinds of noise (and that every entry was rated), and keeps the reading that tell
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 
 from checks.case import Case
 from checks.profiles import Profiles
-from checks.reconstruction.detection import SURE, Noise, amount_of, noise_variance
+from checks.reconstruction.detection import Noise, amount_of, noise_limit, noise_variance
 from checks.reconstruction.kmeans import cluster_ranks
 from checks.reconstruction.measures import right
+from checks.reconstruction.originals import Originals
 from checks.reconstruction.scale import RatingScale
 from checks.release import Release
 from checks.sample import sampled
@@ -25,9 +26,13 @@ Kind = Literal["every entry", "gaussian", "uniform"]
 
 MEDIAN_OF_SQUARES = 0.4549  # of a standard normal variable
 UNLIKE = 2.0  # times as different as people with equal noise would be: then everybody has their own
-MAD_OF_GAUSSIAN, MAD_OF_UNIFORM = 1.4826, 2.0  # from the median of the distances to σ and to α
+PER_MAD = {"gaussian": 1.4826, "uniform": 2.0}  # σ and α, by the median distance from the centre
 ROUNDING = 1e-6
 COLUMNS_AT_ONCE = 256
+MOSTLY = 0.5
+DENSE_CELLS = (
+    6_000_000  # looked at where nearly all of them are ratings: these cost more than the cells of a table
+)
 
 
 @dataclass(frozen=True)
@@ -87,11 +92,10 @@ class Unrated:
     def of(cls, release: Release, noise: Noise) -> "Unrated":
         """Of z-scores: 0, by section 4.1. Of ratings: whatever most records have there."""
         if release.unit == "z-score":
-            limit = Strength.of(release).amounts(noise) * (SURE if noise == "gaussian" else 1.0)
+            limit = noise_limit(noise, Strength.of(release).amounts(noise))
             return cls(np.zeros(release.n_items), limit, per_item=False)
         centre, mad = _medians(release)
-        limit = mad * (SURE * MAD_OF_GAUSSIAN if noise == "gaussian" else MAD_OF_UNIFORM)
-        return cls(centre, limit, per_item=True)
+        return cls(centre, noise_limit(noise, mad * PER_MAD[noise]), per_item=True)
 
 
 def _medians(release: Release) -> tuple[np.ndarray, np.ndarray]:
@@ -137,11 +141,14 @@ def rated_as(block: Profiles, unit: str, scale: RatingScale) -> Profiles:
 
 def choose(case: Case) -> Kind:
     """The reading that tells most: by the harmonic mean of the share of its claims that are right (rated, with that
-    rating) and the share of all ratings that it tells."""
+    rating) and the share of all ratings that it tells. That every entry was rated is believed only where most are."""
     if not case.release.complete:
         return "every entry"
-    part = sampled(case, "reconstruction")
-    readings = cast(tuple[Kind, ...], ("gaussian", "uniform", "every entry"))
+    part = sampled(case, "reading", DENSE_CELLS)
+    rated = len(Originals.of(part).ratings.data) / max(1, part.release.cells)
+    readings: list[Kind] = ["gaussian", "uniform"]
+    if rated > MOSTLY:
+        readings.append("every entry")
     return max(readings, key=lambda kind: _told(part, kind))
 
 
