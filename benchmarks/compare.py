@@ -52,6 +52,7 @@ NAMES = {
     "microaggregation (imputation central, min_contributors 1)": "as paper 003 has it",
     "perturbation (scheme gna, amount 1)": "paper 003's yardstick",
 }
+PLOT = "![Risk against utility](compare.svg)\n\n"
 HEAD = """# Methods compared
 
 `make compare` (MovieLens 1M in `$MURMUR_DATA/ml-1m`) measures all of this anew and writes this page, its plot and
@@ -65,9 +66,7 @@ murmur compare dags/releases/films.toml --snapshot 2026-01-01 --plot compare.svg
 An entry is a method with settings, `key=value` of `[privacy]` and of the method's own tables; all else is as in the
 release file. Nothing is published: candidates are made below the store's `private/`, judged, and removed.
 
-![Risk against utility](compare.svg)
-
-## Risk and utility
+{plot}## Risk and utility
 
 **Risk**: the gate's attacks on the candidate made from all ratings, refused or not. The worst of those held to 1/k
 (they name people, or undo the noise on a person's values) by the upper bound of its 95 % interval; what learns
@@ -99,11 +98,9 @@ def main(arguments: list[str] | None = None) -> int:
         found = measure(asked.data, ",".join(asked.methods or ENTRIES))
         results.write(FIGURES, {"command": "make compare", **found}, began)
     figures = results.read("compare")
-    if figures is None:
-        print("nothing was measured yet: leave --page out", file=sys.stderr)
-        return 1
     (DOCS / "compare.md").write_text(page(figures), encoding="utf-8")
-    draw(figures, DOCS / "compare.svg")
+    if figures:
+        draw(figures, DOCS / "compare.svg")
     return 0
 
 
@@ -126,15 +123,17 @@ def measure(data: Path, methods: str) -> dict[str, Any]:
         return compare(config, SNAPSHOT, Store(place), methods, key=KEY, progress=progress)
 
 
-def page(figures: dict[str, Any]) -> str:
-    """The whole page."""
+def page(figures: dict[str, Any] | None) -> str:
+    """The whole page; what nobody has measured yet is said to be missing."""
+    if figures is None:
+        return HEAD.format(recommenders=len(RECOMMENDERS), plot="") + "\nNot measured yet: `make compare`.\n"
     original = {"method": "original, names removed", "settings": {}, "status": "", **figures["original"]}
     rows = [*figures["rows"], original]
     facts = figures["machine"]
     made = f"Data: {figures['dataset']}, {facts['date']}, commit {facts['commit']}.\n"
     return "\n".join(
         [
-            HEAD.format(recommenders=len(RECOMMENDERS)),
+            HEAD.format(recommenders=len(RECOMMENDERS), plot=PLOT),
             made,
             _overview(rows),
             "## What refuses them\n",

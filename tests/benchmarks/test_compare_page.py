@@ -51,15 +51,16 @@ def test_every_release_has_a_line_and_a_reason(figures):
     assert "None" not in text
 
 
-def test_the_page_is_written_from_stored_figures(figures, tmp_path, monkeypatch, capsys):
+def test_the_page_is_written_from_stored_figures(figures, tmp_path, monkeypatch):
     monkeypatch.setattr(compare, "DOCS", tmp_path)
     monkeypatch.setattr(compare.results, "DIRECTORY", tmp_path)
     monkeypatch.setattr(compare.results.read, "__defaults__", (tmp_path,))
-    assert compare.main(["--page"]) == 1
-    assert "nothing was measured" in capsys.readouterr().err
+    assert compare.main(["--page"]) == 0
+    assert "Not measured yet: `make compare`" in (tmp_path / "compare.md").read_text()
+    assert not (tmp_path / "compare.svg").exists()
     compare.results.write(tmp_path / "compare.json", figures, {"commit": "abc", "date": "2026-01-01"})
     assert compare.main(["--page"]) == 0
-    assert (tmp_path / "compare.md").read_text().startswith("# Methods compared")
+    assert "(compare.svg)" in (tmp_path / "compare.md").read_text()
     assert "predictive-padded (k 20): published" in (tmp_path / "compare.svg").read_text()
 
 
