@@ -82,3 +82,9 @@ def test_kernels_only_compute(path):
 @pytest.mark.parametrize("path", modules("tasks") + modules("checks") + modules("dags"), ids=named)
 def test_files_stay_short(path):
     assert len(path.read_text().splitlines()) <= 450
+
+
+def test_no_two_test_files_share_a_name():
+    """pytest would stop before the first test: they have no package to tell them apart."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))

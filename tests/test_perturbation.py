@@ -259,6 +259,15 @@ def test_clipping_hides_the_same_values(disguise, taste_matrix):
     assert np.abs(np.clip(exact, 1, 5) - rounded).max() <= 0.0501
 
 
+def test_two_ways_to_ask_for_one_disguise_share_its_noise(disguise, taste_matrix):
+    """Else the mean of two releases would leave half of the noise's variance."""
+    matrix = taste_matrix(users=30, items=20)
+    plain, spelt_out = ({"scheme": "gna", "clip": False}, {"scheme": "gna", "clip": False, "entries": "all"})
+    np.testing.assert_array_equal(
+        disguise(matrix, perturbation=plain), disguise(matrix, perturbation=spelt_out)
+    )
+
+
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(sorted(EVERY_SETTING)), st.integers(1, 900), st.integers(0, 99))
 def test_blocks_of_any_size_give_the_same_records(disguise, taste_matrix, setting, cells, seed):

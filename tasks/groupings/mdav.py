@@ -22,6 +22,7 @@ from tasks.steps.padding import open_model
 
 CELLS_PER_BLOCK = 4_000_000  # of filled rows that lie in memory beside the z-scores
 RANGES = 32  # of users, over which items are summed up side by side
+CONSTANT = 1e-12  # of the mean square: below it a variance is rounding
 MOST_CELLS = 100_000_000  # users × items of one call: 12 bytes each, 8 as float64 and 4 as float32
 MOST_COMPARED = 2e12  # users² × items / 2k, what one call compares: about ten CPU-minutes
 
@@ -99,9 +100,11 @@ def _standard(job: Job, imputed: Path) -> np.ndarray:
     parts = job.engine.map(_moments, ranges, ingest=job.inputs["ingest"], imputed=imputed, centre=centre)
     total, squares, low, high = (np.array(part) for part in zip(*parts, strict=True))
     mean = total.sum(axis=0) / users
-    spread = np.sqrt(np.maximum(squares.sum(axis=0) / users - mean**2, 0))
-    same = low.min(axis=0) == high.max(axis=0)
-    return np.array([mean + centre, np.where(same | (spread == 0), 1.0, spread)])
+    square = squares.sum(axis=0) / users
+    variance = np.maximum(square - mean**2, 0)
+    # A mean filled in for what everybody rated alike may be off by its last digit: what is left is rounding, not spread.
+    same = (low.min(axis=0) == high.max(axis=0)) | (variance <= CONSTANT * square)
+    return np.array([mean + centre, np.sqrt(np.where(same, 1.0, variance))])
 
 
 def _moments(

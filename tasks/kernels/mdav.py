@@ -38,11 +38,11 @@ def mdav(points: np.ndarray, k: int) -> np.ndarray:
 
 
 def v_mdav(points: np.ndarray, k: int, gamma: float) -> np.ndarray:
-    """Labels of groups of k to 2k − 1 records: a group takes in its nearest record while that is nearer to it, by the
-    factor gamma, than to any record outside (gamma 0: never).
+    """Labels of groups of at least k records: a group takes in its nearest record while that is nearer to it, by the
+    factor gamma, than to any record outside (gamma 0: never), up to 2k − 1.
 
     The next group begins with the record farthest from the mean of all. Fewer than k that are left over join the
-    groups whose means are nearest.
+    groups whose means are nearest, whatever the size these have.
     """
     points = _checked(points, k)
     labels = np.full(len(points), -1, np.int32)
