@@ -18,7 +18,9 @@ class Microaggregation(Settings):
         description="what stands for a missing rating: the padding model's prediction, the centre of the scale "
         "(the paper's choice), the item's or the user's mean",
     )
-    variable: bool = Field(default=False, description="true: V-MDAV, groups grow beyond k where their neighbours are near")
+    variable: bool = Field(
+        default=False, description="true: V-MDAV, groups grow beyond k where their neighbours are near"
+    )
     gamma: float = Field(
         default=GAMMA, ge=0, description="V-MDAV: how readily a group takes in a further user; 0 = never"
     )

@@ -102,7 +102,7 @@ def _standard(job: Job, imputed: Path) -> np.ndarray:
     mean = total.sum(axis=0) / users
     square = squares.sum(axis=0) / users
     variance = np.maximum(square - mean**2, 0)
-    # A mean filled in for what everybody rated alike may be off by its last digit: what is left is rounding, not spread.
+    # A mean filled in for what everybody rated alike may be off by its last digit: that is rounding, not spread.
     same = (low.min(axis=0) == high.max(axis=0)) | (variance <= CONSTANT * square)
     return np.array([mean + centre, np.sqrt(np.where(same, 1.0, variance))])
 

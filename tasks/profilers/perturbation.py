@@ -68,8 +68,8 @@ def make(job: Job) -> list[int]:
     ratings = Ratings(job.inputs["ingest"])
     chosen: Perturbation = job.params.perturbation
     # Two disguises of one population must not share noise: where they differ in its amount, or in what it is added to,
-    # both together would give it away. So the key is of everything but the rounding; and two ways to ask for one disguise
-    # must share it, or both together would give half of it away: hence not `entries`, which gna need not be told.
+    # both together would give it away. So the key is of everything but the rounding; and two ways to ask for one
+    # disguise must share it, or both together would give half of it away: not of `entries`, which gna need not be told.
     disguise = (chosen.model_dump_json(exclude={"clip", "entries"}), chosen.every_item, job.params.scale)
     key = job.run.key.noise(job.run.purpose, job.params.population, *disguise)
     names = job.out / "names"  # source ids stay in this process; workers get what they are called by here
