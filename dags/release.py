@@ -19,7 +19,7 @@ import tasks.steps
 from tasks.config import ReleaseConfig
 from tasks.engine import workers_wanted
 from tasks.errors import MurmurError, Refused, UsageError
-from tasks.methods import graph
+from tasks.methods import graph, in_words, promised
 from tasks.releases import find
 
 RELEASES = Path(__file__).parent / "releases"
@@ -27,8 +27,8 @@ RETRIES = {"retries": 2, "retry_delay": datetime.timedelta(seconds=10)}
 APPROVAL_DAYS = 14
 
 DOC = """
-**{config.release.name}**: {config.privacy.method} with k={config.privacy.k}, l={config.privacy.l}, from a
-*{config.source.format}* source; described by `{file}`.
+**{config.release.name}**: {config.privacy.method}, {promise}, from a *{config.source.format}* source; described by
+`{file}`.
 
 The snapshot is the run's logical date: run past ones with a backfill. Every step can be cleared and rerun and
 gives the same bytes again. Only references (paths, digests, counts) pass between tasks; everything before
@@ -54,8 +54,8 @@ def build(config: ReleaseConfig, file: str) -> DAG:
     rows = "\n".join(f"| `{step}` | {explain(step).partition(': ')[2] or explain(step)} |" for step in steps)
     with DAG(
         dag_id=f"release_{name}",
-        description=f"{privacy.method}, k={privacy.k}, l={privacy.l}, from a {config.source.format} source",
-        doc_md=DOC.format(config=config, file=file, steps=rows),
+        description=f"{privacy.method}, {in_words(config)}, from a {config.source.format} source",
+        doc_md=DOC.format(config=config, promise=in_words(config), file=file, steps=rows),
         schedule=config.release.schedule,
         start_date=datetime.datetime.combine(config.release.start_date, datetime.time(), datetime.UTC),
         catchup=False,
@@ -75,7 +75,7 @@ def build(config: ReleaseConfig, file: str) -> DAG:
 
 def promises(config: ReleaseConfig) -> dict[str, Param]:
     """What is promised, shown in the trigger form; `const` keeps anybody from weakening it for one run."""
-    values = config.privacy.model_dump(include={"method", "k", "l", "b", "min_contributors"})
+    values = {"method": config.privacy.method, **promised(config)}
     return {
         key: Param(value, const=value, description="fixed by the release file")
         for key, value in values.items()

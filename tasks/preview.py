@@ -5,6 +5,8 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tasks import methods
 from tasks.config import ReleaseConfig
@@ -36,17 +38,23 @@ def preview(config: ReleaseConfig, snapshot: datetime.date) -> dict[str, Any]:
             remedy="check source.format, source.columns, source.delimiter and source.scale",
         )
     _refuse_what_run_refuses(config, blocks, read_rows - accepted, read_rows)
+    # Whatever else the source holds, it has no fewer people and items than these.
+    users, items = (_different([getattr(block, ids) for block in blocks]) for ids in ("users", "items"))
     ratings = np.concatenate([block.ratings for block in blocks])
     estimate = accepted * len(parts)
     return {
         "method": config.privacy.method,
-        "promise": config.privacy.model_dump(include={"k", "l", "b", "min_contributors"}),
+        "promise": _promise(config),
+        "not_used_by_this_method": _not_used(config) or None,
+        "reach": _reach(config, users, items),
         "steps": " → ".join(methods.graph(config)),
         "source": {
             "format": config.source.format,
             "columns": "user, item, rating" + ("" if blocks[0].timestamps is None else ", timestamp"),
             "rows_read": read_rows,
             "rows_rejected": read_rows - accepted,
+            "users_read": users,
+            "items_read": items,
             "scale": list(config.source.scale),
             "lowest_rating": float(ratings.min()),
             "highest_rating": float(ratings.max()),
@@ -59,6 +67,37 @@ def preview(config: ReleaseConfig, snapshot: datetime.date) -> dict[str, Any]:
         },
         "rows": _first_rows(blocks[0]),
     }
+
+
+def _promise(config: ReleaseConfig) -> dict[str, Any]:
+    """What is promised; where nobody shares a record, k is a bound on the risk instead."""
+    promised = methods.promised(config)
+    if not methods.method(config).SINGLE:
+        return promised
+    return {"in words": methods.in_words(config), **promised}
+
+
+def _not_used(config: ReleaseConfig) -> list[str]:
+    """Tables of the file that are another method's."""
+    others = (set(methods.registered()) & config.model_fields_set) - {config.privacy.method}
+    return [f"[{name}]" for name in sorted(others)]
+
+
+def _reach(config: ReleaseConfig, users: int, items: int) -> str | None:
+    """Refuse more people and items than MDAV can group at once; how large bins will be nobody knows yet."""
+    if config.privacy.method != "microaggregation":
+        return None
+    if config.microaggregation.within_bins:
+        return "asked when the bins are known: each is grouped by itself"
+    from tasks.groupings import mdav
+
+    mdav.reach(users, items, mdav.params(config))
+    return f"the {users:,} users × {items:,} items read here can be grouped at once"
+
+
+def _different(ids: list[pa.Array]) -> int:
+    """How many ids there are in some blocks, each of which may have a dictionary of its own."""
+    return len(pc.unique(pa.chunked_array([pc.unique(some).cast(pa.string()) for some in ids])))
 
 
 def _refuse_what_run_refuses(

@@ -65,6 +65,8 @@ def dags(tmp_path_factory):
     releases = folder / "releases"
     (releases / "signed.toml").write_text(GOOD.format(name="signed", more="approval = true"))
     (releases / "twice.toml").write_text(GOOD.format(name="signed", more=""))
+    noisy = GOOD.format(name="noisy", more="") + "[privacy]\nmethod = 'perturbation'\nk = 7\n"
+    (releases / "noisy.toml").write_text(noisy)
     (releases / "typo.toml").write_text(
         "[release]\nname = 'typo'\n[source]\nformat = 'synthetic'\n[privacy]\nkk = 5\n"
     )
@@ -85,7 +87,7 @@ def test_parsing_loads_nothing_heavy(dags):
 def test_one_dag_per_usable_file(dags):
     expected = {f"release_{load(path).release.name}" for path in (ROOT / "dags" / "releases").glob("*.toml")}
     assert "release_demo" in expected
-    assert set(dags["dags"]) == expected | {"release_signed"}
+    assert set(dags["dags"]) == expected | {"release_signed", "release_noisy"}
 
 
 def test_boxes_and_arrows_are_the_methods_graph(dags):
@@ -127,6 +129,15 @@ def test_the_promises_cannot_be_changed_when_triggering(dags):
     params = dags["dags"]["release_demo"]["params"]
     assert params["k"]["const"] == 5
     assert params["l"]["const"] == 2
+
+
+def test_single_records_are_not_called_groups(dags):
+    noisy, demo = dags["dags"]["release_noisy"], dags["dags"]["release_demo"]
+    assert "perturbation, one record per person, risk at most 1/7 as judged by the gate" in noisy["doc"]
+    assert "at least 5 people share every profile" in demo["doc"]
+    assert set(demo["params"]) - set(noisy["params"]) == {"min_contributors"}
+    for step in ("clustering", "homogenization"):
+        assert "alone" in noisy["docs"][step]
 
 
 def test_broken_files_are_shown_by_name_and_key_and_harm_no_other(dags):

@@ -48,6 +48,21 @@ def least_size(config: ReleaseConfig) -> int:
     return 1 if method(config).SINGLE else config.privacy.k
 
 
+def promised(config: ReleaseConfig) -> dict[str, int]:
+    """The promises that hold for this release; real ratings behind a cell are counted in groups only."""
+    privacy = config.privacy
+    promises = {"k": privacy.k, "l": privacy.l, "b": privacy.b}
+    return promises if method(config).SINGLE else {**promises, "min_contributors": privacy.min_contributors}
+
+
+def in_words(config: ReleaseConfig) -> str:
+    """What k means for this release."""
+    k = config.privacy.k
+    if method(config).SINGLE:
+        return f"one record per person, risk at most 1/{k} as judged by the gate"
+    return f"at least {k} people share every profile"
+
+
 def data_steps(config: ReleaseConfig) -> Graph:
     """The steps that make the candidate release: step → the steps it reads from, in order."""
     return method(config).steps(config)

@@ -1,4 +1,4 @@
-"""Clustering: who shares a profile with whom, groups of at least k; as the method asks for (tasks/groupings)."""
+"""Clustering: who shares a record with whom, at least k people or everybody alone, by the method (tasks/groupings)."""
 
 from dataclasses import replace
 from typing import Any

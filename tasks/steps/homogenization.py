@@ -1,4 +1,4 @@
-"""Homogenization: the members of a group get one profile, made as the method asks for (tasks/profilers)."""
+"""Homogenization: the one record published of a group, or of a person alone, by the method (tasks/profilers)."""
 
 from dataclasses import replace
 from typing import Any
