@@ -45,7 +45,7 @@ def preview(config: ReleaseConfig, snapshot: datetime.date) -> dict[str, Any]:
     return {
         "method": config.privacy.method,
         "promise": _promise(config),
-        "not_used_by_this_method": _not_used(config) or None,
+        "not_used_by_this_method": _not_used(config),
         "reach": _reach(config, users, items),
         "steps": " → ".join(methods.graph(config)),
         "source": {
@@ -74,13 +74,13 @@ def _promise(config: ReleaseConfig) -> dict[str, Any]:
     promised = methods.promised(config)
     if not methods.method(config).SINGLE:
         return promised
-    return {"in words": methods.in_words(config), **promised}
+    return {"records": methods.in_words(config), "l": promised["l"], "b": promised["b"]}
 
 
-def _not_used(config: ReleaseConfig) -> list[str]:
+def _not_used(config: ReleaseConfig) -> str | None:
     """Tables of the file that are another method's."""
     others = (set(methods.registered()) & config.model_fields_set) - {config.privacy.method}
-    return [f"[{name}]" for name in sorted(others)]
+    return ", ".join(f"[{name}]" for name in sorted(others)) or None
 
 
 def _reach(config: ReleaseConfig, users: int, items: int) -> str | None:

@@ -44,7 +44,7 @@ def write_report(release_dir: Path, verdict: Verdict, utility_dir: Path) -> None
         style=(here / "style.css").read_text("utf-8"),
         **_head(release_dir, verdict),
         checks="\n".join(_check(check) for check in verdict.checks),
-        utility=_utility(utility_dir),
+        utility=_utility(utility_dir, _single(release_dir)),
         plots=_plots(release_dir, utility_dir),
     )
     write_bytes(release_dir / "report.html", page.encode())
@@ -80,13 +80,14 @@ def _head(release_dir: Path, verdict: Verdict) -> dict[str, str]:
 def _facts(manifest: dict[str, Any]) -> str:
     privacy, counts = manifest["privacy"], manifest["counts"]
     withheld = manifest["withheld"]
+    records = "Records" if manifest["method"] in SINGLE_METHODS else "Groups"
     rows = {
         "Method": manifest["method"],
         "People": f"{counts.get('users', 0):,}",
         "Items": f"{counts.get('items', 0):,}",
-        "Groups": f"{counts.get('groups', 0):,}",
+        records: f"{counts.get('groups', 0):,}",
         **_promised(manifest),
-        "Groups per item (l)": f"at least {privacy['l']:,}",
+        f"{records} per item (l)": f"at least {privacy['l']:,}",
         "Items an attacker may know (b)": f"{privacy['b']:,}",
         "Scale and step": _scale(manifest),
         "Withheld": f"{withheld.get('users', 0)} people, {withheld.get('items', 0)} items",
@@ -160,16 +161,24 @@ def _show(value: float | None) -> str:
     return "none" if value is None else f"{value:.4g}"
 
 
-def _utility(utility_dir: Path) -> str:
+def _single(release_dir: Path) -> bool:
+    try:
+        return Release(release_dir).manifest["method"] in SINGLE_METHODS
+    except Refused:
+        return False
+
+
+def _utility(utility_dir: Path, single: bool) -> str:
+    own, by_chance = ("own record", "somebody else") if single else ("own group", "random groups")
     try:
         figures = summary(utility_dir)
     except Refused as problem:
         return f"<p>{html.escape(problem.what)}.</p>"
     errors = {
         "model, not released": figures["original_rmse"],
-        "own group": figures["target_deviation_rmse"],
+        own: figures["target_deviation_rmse"],
         "nearest profile": figures["similar_user_rmse"],
-        "random groups": figures["random_group_rmse"],
+        by_chance: figures["random_group_rmse"],
         "item means": figures["item_mean_rmse"],
     }
     plot = plots.bars(
@@ -184,14 +193,14 @@ def _utility(utility_dir: Path) -> str:
         | {
             "Held-out ratings": f"{figures['heldout']:,}",
             "Not published (null)": f"{figures['null_share']:.1%}",
-            "Own group is the nearest": f"{figures['self_rank_1_share']:.1%}",
+            f"{own.capitalize()} is the nearest": f"{figures['self_rank_1_share']:.1%}",
         }
     )
     return (
         f"<figure>{plot}<figcaption>From a shadow run of the same steps on the ratings that "
         f"were not held out. A release "
-        f"is useful where “own group” is near the model and well below “random "
-        f"groups”.</figcaption></figure><dl>{terms}</dl>"
+        f"is useful where “{own}” is near the model and well below "
+        f"“{by_chance}”.</figcaption></figure><dl>{terms}</dl>"
     )
 
 
@@ -221,7 +230,10 @@ def _plots(release_dir: Path, utility_dir: Path) -> str:
     groups = plots.histogram(
         edges, {"groups": heights}, title="People per group", x="people", y="groups", name="groups"
     )
-    figures = [(groups, f"{release.n_groups:,} groups; everybody in a group has the same published profile.")]
+    said = "everybody in a group has the same published profile."
+    if release.manifest["method"] in SINGLE_METHODS:
+        said = "every one is a single person's record."
+    figures = [(groups, f"{release.n_groups:,} groups; {said}")]
     figures.append(_ratings(release, utility_dir))
     return "".join(
         f"<figure>{svg}<figcaption>{html.escape(said)}</figcaption></figure>" for svg, said in figures

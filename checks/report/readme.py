@@ -9,7 +9,7 @@ from tasks.store import write_bytes
 
 _TEXT = Template('''# $release, snapshot $snapshot
 
-$users people, $items items, $groups groups. $about
+$users people, $items items, $groups $records. $about
 
 $promise Method: `$method`.
 
@@ -102,6 +102,7 @@ def write_readme(release_dir: Path) -> None:
         "users": f"{counts['users']:,}",
         "items": f"{counts['items']:,}",
         "groups": f"{counts['groups']:,}",
+        "records": "records, one person's each" if single else "groups",
         "k": release.k,
         "others": release.k - 1,
         "c": release.min_contributors,
@@ -125,6 +126,8 @@ def _holding(release: Release, single: bool) -> str:
     record, nobody = ("record", "its owner") if single else ("group", "anybody in the group")
     if release.complete:
         return f"Every {record} has every item: that an item is listed does not mean that {nobody} rated it."
+    if single and release.unit == "z-score":  # only what was rated has one
+        return "An item of a record was rated by its owner."
     if single:
         return "An item of a record was rated by its owner, unless the method adds items."
     return "An item of a group was rated by at least one member or added on purpose; most members did not rate it."

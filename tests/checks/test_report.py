@@ -6,6 +6,7 @@ import sys
 from html.parser import HTMLParser
 
 import made_releases as made
+import numpy as np
 import pytest
 
 from checks.gate import judge_case
@@ -153,6 +154,29 @@ def test_ratings_are_counted_once_per_person(case, name):
     for value, row in zip(block.values.tolist(), block.row_numbers(), strict=True):
         expected[value] = expected.get(value, 0) + int(release.listed[row])
     assert counted == expected
+
+
+@pytest.mark.parametrize("every_item", [False, True])
+def test_single_people_are_called_so(tmp_path, every_item):
+    """Two people's z-scores, of what they rated or of every item."""
+    matrix = made.csr(np.array([0, 0, 1, 1]), np.array([0, 1, 1, 2]), np.array([1.0, 5, 2, 4]), (2, 3))
+    values = np.array([[-1, 1, np.nan], [np.nan, -1, 1]], dtype=np.float32)
+    values = np.nan_to_num(values) if every_item else values
+    disguised = made.Made(
+        matrix, np.arange(2), values, k=2, c=1, step=0.0, method="perturbation", unit="z-score"
+    )
+    opened = made.case(disguised, tmp_path)
+    write_readme(opened.release.directory)
+    text = (opened.release.directory / "README.md").read_text()
+    assert "2 records, one person's each." in text
+    assert "added" not in text
+    assert "unless" not in text
+    assert ("An item of a record was rated by its owner." in text) is not every_item
+    write_report(opened.release.directory, Verdict([]), opened.private / "utility")
+    report = (opened.release.directory / "report.html").read_text()
+    assert "Records per item (l)" in report
+    assert "Groups per item" not in report
+    assert "every one is a single person" in report
 
 
 @pytest.mark.parametrize("name", ["padded", "simple"])
