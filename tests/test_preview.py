@@ -1,8 +1,10 @@
 """`murmur check` knows the method: what it promises, what it does not read, and how far it reaches."""
 
 import datetime
+import json
 import tomllib
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
@@ -78,3 +80,11 @@ def test_the_starters_commented_tables_are_the_defaults(tmp_path, table, setting
     chosen = STARTER.replace('method = "predictive-padded"', f'method = "{table}"')
     file.write_text(f"{chosen}\n{shown}\n")
     assert load(file).privacy.method == table
+
+
+def test_the_page_on_methods_has_every_method_and_key_with_its_default():
+    page = (Path(__file__).parents[1] / "docs" / "methods.md").read_text(encoding="utf-8")
+    assert [method for method in registered() if f"`{method}`" not in page] == []
+    for settings in (Microaggregation(), Perturbation()):
+        for key, default in settings.model_dump().items():
+            assert f"| `{key}` | {json.dumps(default)} |" in page
