@@ -128,8 +128,10 @@ def test_what_was_held_out_and_what_was_not_are_all_ratings(shadow):
 def test_levels_and_spreads_by_hand():
     known = sp.csr_array(np.array([[5.0, 3.0, 0.0], [2.0, 2.0, 2.0], [0.0, 0.0, 0.0]]))
     held = utility.Held(known, *(np.zeros(0, int) for _ in range(4)))
-    assert held.level.tolist() == [4, 2, 0]
-    assert held.spread.tolist() == [1, 0, 0]
+    rated, every = held.scales(every_item=False), held.scales(every_item=True)
+    assert [part.tolist() for part in rated] == [[4, 2, 0], [1, 0, 0]]
+    # The third item filled with the mean of 4: two deviations of 1 over three entries.
+    assert [part.tolist() for part in every] == [[4, 2, 0], [pytest.approx(np.sqrt(2 / 3)), 0, 0]]
 
 
 @pytest.mark.parametrize(("method", "dense"), [("predictive-padded", True), ("predictive-simple", False)])
@@ -197,7 +199,8 @@ def test_z_scores_come_back_with_the_persons_own_level_and_spread(shadow, tmp_pa
 
     row = np.argsort(groups)[held.groups]
     guess = bias.fit(train, weights).predict(row[held.person], held.item)
-    level, spread = held_z.level[held.person], held_z.spread[held.person]
+    # Every record has every item here, so the deviation runs over every item.
+    level, spread = (part[held.person] for part in held_z.scales(every_item=True))
     error = np.clip(level + spread * guess, 1, 5) - held.truth
     assert found["bias"]["rmse"] == pytest.approx(np.sqrt(np.mean(error**2)), rel=1e-4)
     assert found["bias"]["rmse"] != pytest.approx(plain["bias"]["rmse"], rel=0.1)

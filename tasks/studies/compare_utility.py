@@ -22,6 +22,7 @@ import scipy.sparse as sp
 
 from tasks import profiles
 from tasks.engine import Engine
+from tasks.kernels.perturb import moments
 from tasks.kernels.ranking import hits, kendall_tau, ndcg, recall, top_items
 from tasks.progress import StepProgress
 from tasks.ratings import Ratings
@@ -45,16 +46,10 @@ class Held:
     truth: np.ndarray
     groups: np.ndarray  # of each person in the release
 
-    @property
-    def level(self) -> np.ndarray:
-        """Everybody's mean rating."""
-        return np.asarray(self.known.sum(axis=1)) / np.maximum(np.diff(self.known.indptr), 1)
-
-    @property
-    def spread(self) -> np.ndarray:
-        """Everybody's standard deviation (n, not n − 1, as paper 001 has it)."""
-        square = np.asarray((self.known * self.known).sum(axis=1)) / np.maximum(np.diff(self.known.indptr), 1)
-        return np.sqrt(np.maximum(square - self.level**2, 0))
+    def scales(self, every_item: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Everybody's mean and standard deviation as z-scores were made of them: over what they rated, or over every
+        item, those not rated being filled with the mean (paper 001, section 3)."""
+        return moments(self.known, self.known.shape[1] if every_item else None)
 
 
 def read_held(release: Path, ingest: Path) -> Held:
@@ -150,7 +145,9 @@ def _measure(
     else:
         sp.save_npz(scratch / "train.npz", train, compressed=False)
     sp.save_npz(scratch / "known.npz", held.known, compressed=False)
-    shift, factor = (held.level, held.spread) if z_scores else (np.zeros(len(row)), np.ones(len(row)))
+    shift, factor = np.zeros(len(row)), np.ones(len(row))
+    if z_scores:
+        shift, factor = held.scales(every_item=isinstance(train, np.ndarray))
     np.savez(
         scratch / "test.npz",
         weights=weights,
