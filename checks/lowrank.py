@@ -121,7 +121,9 @@ def _round(
     moved -= (scores.mean(axis=0) @ strongest) @ (basis @ strongest).T
     better = Fit(fit.mean + moved, scores @ strongest, basis @ strongest)
     sample = np.concatenate(errors)
-    return better, np.linalg.qr(turned)[0].astype(np.float32), float(np.nanmedian(sample))
+    sample = sample[~np.isnan(sample)]
+    typical = float(np.median(sample)) if len(sample) else np.inf  # nothing to tell what is far
+    return better, np.linalg.qr(turned)[0].astype(np.float32), typical
 
 
 @njit(cache=True, nogil=True)

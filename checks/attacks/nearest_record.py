@@ -9,6 +9,9 @@ its number; the own record names the person with one over the people in it.
 Where z-scores are published (paper 001), ratings made of them lose much: who knows everything about a person knows that
 person's z-scores too, and compares these with the published numbers. Noise on single values averages out over many.
 Who knows a few ratings has them less their mean instead.
+
+Where single people's ratings are published with noise, the noise may differ between items (paper 003); the product, and
+the distance from record to person, then count each item by how little noise it has (checks/linkage/weights.py).
 """
 
 import math
@@ -21,6 +24,7 @@ from checks.case import HALF_WIDTH, Case
 from checks.linkage.attack import BROKEN, Trial, promise
 from checks.linkage.knowledge import Knowledge, Model
 from checks.linkage.nearest import Nearest, nearest_records
+from checks.linkage.weights import item_weights
 from checks.reconstruction.zscores import zscores
 from checks.registry import check
 from checks.result import Finding, Outcome
@@ -57,6 +61,7 @@ READINGS = (
 ALIKE = 1e4  # a profile so long that |x − y|² = |x|² + |y|² − 2xy depends on the product alone
 SCORES = {"z-scores by distance": 1.0, "z-scores by product": ALIKE}
 FEW = (Model(8), Model(16), Model(16, "rare"))
+BACK = "from record to original"
 
 
 @check("nearest-record", threshold=1.0, controlled=True)
@@ -68,9 +73,13 @@ def run(case: Case, threshold: float) -> Finding:
     if case.as_published.release.unit == "z-score":
         trials |= {name: _to_scores(case.as_published, targets, length) for name, length in SCORES.items()}
         trials |= {f"{few.name}, by product": _few_to_scores(case.as_published, targets, few) for few in FEW}
+    weights = item_weights(case) if case.single and case.as_published is case else {}
+    trials |= {f"product by {name}": _to_weighted(case, targets, by) for name, by in weights.items()}
     records = _some_records(case)
     backward = to_originals(case, records)
-    named = {name: trial.risk for name, trial in trials.items()} | {"from record to original": backward}
+    back = {BACK: backward}
+    back |= {f"{BACK}, by {name}": to_originals(case, records, by) for name, by in weights.items()}
+    named = {name: trial.risk for name, trial in trials.items()} | back
     worst = max(named, key=lambda name: named[name].interval[1])
     low, high = named[worst].interval
     below = 0 if case.single else max(trial.below(case.release.k) for trial in trials.values())
@@ -87,11 +96,11 @@ def run(case: Case, threshold: float) -> Finding:
         ci_low=low,
         ci_high=high,
         control=alive,
-        planned=len(trials) * len(targets) + len(records),
+        planned=len(trials) * len(targets) + len(back) * len(records),
         threshold=allowed,
         outcomes=(
             *(replace(trial.outcome(), knowledge=name) for name, trial in trials.items()),
-            Outcome("from record to original", backward),
+            *(Outcome(name, risk) for name, risk in back.items()),
         ),
     )
 
@@ -137,6 +146,19 @@ def _few_to_scores(case: Case, targets: np.ndarray, model: Model) -> Trial:
     return Trial(model, knows, near.ranks, case.ceiling)
 
 
+def _to_weighted(case: Case, targets: np.ndarray, weights: np.ndarray) -> Trial:
+    """From each target's ratings, less the centre of the scale, to the record with the largest product, items
+    weighted."""
+    knows = case.known(targets, EVERYTHING)
+    centre = (case.release.low + case.release.high) / 2
+    around = sp.csr_array(
+        (centre + (knows.ratings - centre) * ALIKE, knows.items, knows.indptr),
+        shape=(len(knows), case.release.n_items),
+    )
+    near = nearest_records(case, around, own=case.record_of(targets), rated_only=True, weights=weights)
+    return Trial(EVERYTHING, knows, near.ranks, case.ceiling)
+
+
 def _nearest(case: Case, knows: Knowledge, reading: Reading, leave_out: np.ndarray | None = None) -> Nearest:
     shape = (len(knows), case.release.n_items)
     profiles = sp.csr_array((knows.ratings, knows.items, knows.indptr), shape=shape)
@@ -144,10 +166,12 @@ def _nearest(case: Case, knows: Knowledge, reading: Reading, leave_out: np.ndarr
     return nearest_records(case, profiles, own=own, leave_out=leave_out, **reading.options(case))
 
 
-def to_originals(case: Case, records: np.ndarray) -> Risk:
+def to_originals(case: Case, records: np.ndarray, weights: np.ndarray | None = None) -> Risk:
     """From published records to the nearest original person: one of the record's people, and which of them?"""
     everybody = case.record_of(np.arange(case.truth.users))
-    near = nearest_records(case.raw, _profiles(case, records), labels=everybody, own_label=records)
+    near = nearest_records(
+        case.raw, _profiles(case, records), labels=everybody, own_label=records, weights=weights
+    )
     chance = near.hit / np.maximum(case.people[records], 1)
     return Risk(float(chance.sum()), len(near), math.nan, case.ceiling)
 

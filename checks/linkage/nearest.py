@@ -44,13 +44,15 @@ def nearest_records(
     own_label: np.ndarray | None = None,
     fill: float | np.ndarray | None = None,
     rated_only: bool = False,
+    weights: np.ndarray | None = None,
 ) -> Nearest:
     """The records of a case nearest to each row of `profiles` (ratings on the case's items).
 
     `own` is each profile's own record (−1: none) and `leave_out` a record that is not to be found; `labels` names
     the records (their numbers, unless told) and `own_label` what counts as a hit (the own record, unless told).
     `fill` stands for ratings that are missing, one value or one per item (the centre of the scale, unless told);
-    with `rated_only` items the profile has not are not compared at all.
+    with `rated_only` items the profile has not are not compared at all. `weights` says how much each item's squared
+    distance counts (1, unless told).
     """
     postings = case.postings
     nobody = np.full(profiles.shape[0], -1, dtype=np.int64)
@@ -60,9 +62,10 @@ def nearest_records(
     own_label = own if own_label is None else own_label
     centre = (case.release.low + case.release.high) / 2 if fill is None else fill
     filled = np.full(profiles.shape[1], centre, dtype=np.float64)
+    weights = np.ones(profiles.shape[1]) if weights is None else weights
     norms = np.zeros(postings.records)
     if not rated_only:
-        _add_norms(norms, _arrays(postings), filled)
+        _add_norms(norms, _arrays(postings), filled, weights)
     blocks = []
     for start in range(0, profiles.shape[0], BLOCK_TARGETS):
         part = slice(start, start + BLOCK_TARGETS)
@@ -70,7 +73,7 @@ def nearest_records(
         blocks.append((rows.indptr, rows.indices, rows.data, own[part], leave_out[part], own_label[part]))
     tables = (case.engine or Engine()).map(
         _nearest, blocks, directory=postings.directory, filled=filled, norms=postings.keep(norms),
-        labels=postings.keep(labels.astype(np.int64)), rated_only=rated_only,
+        labels=postings.keep(labels.astype(np.int64)), rated_only=rated_only, weights=weights,
     )  # fmt: skip
     table = np.concatenate(tables) if tables else np.zeros((0, len(FIELDS) + 2))
     return Nearest(Ranks(table[:, :-2]), table[:, -2], table[:, -1])
@@ -91,6 +94,7 @@ def _nearest(
     norms: Path,
     labels: Path,
     rated_only: bool,
+    weights: np.ndarray,
 ) -> np.ndarray:
     indptr, items, ratings, own, leave_out, own_label = block
     postings = Postings(directory)
@@ -99,7 +103,7 @@ def _nearest(
     _nearest_block(
         indptr.astype(np.int64), items.astype(np.int64), centred, own, leave_out, np.load(labels),
         own_label.astype(np.int64), _arrays(postings), filled, np.load(norms), postings.people, postings.lengths,
-        rated_only, out,
+        rated_only, weights, out,
     )  # fmt: skip
     return out
 
@@ -117,38 +121,37 @@ def _exact(ratings: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
-def _add_norms(norms, postings, filled):  # type: ignore[no-untyped-def]
+def _add_norms(norms, postings, filled, weights):  # type: ignore[no-untyped-def]
     """|y|² of every record, on values centred at the fill."""
     indptr, rows, codes, dense, levels = postings
     for item in range(len(indptr) - 1):
         start = indptr[item]
         for place in range(start, indptr[item + 1]):
             apart = levels[codes[place]] - filled[item]
-            norms[place - start if dense else rows[place]] += apart * apart
+            norms[place - start if dense else rows[place]] += weights[item] * apart * apart
 
 
 @njit(cache=True, nogil=True)
 def _nearest_block(  # type: ignore[no-untyped-def]
     starts, items, centred, own, leave_out, labels, own_label, postings, filled, norms, people, lengths,
-    rated_only, out,
+    rated_only, weights, out,
 ):  # fmt: skip
     indptr, rows, codes, dense, levels = postings
     nearness = np.zeros(len(norms))
     no_norms = np.zeros(0, dtype=np.float32)
     for t in range(len(starts) - 1):
-        part = slice(starts[t], starts[t + 1])
         length = 0.0
-        for x in centred[part]:
-            length += x * x
+        for q in range(starts[t], starts[t + 1]):
+            length += weights[items[q]] * centred[q] * centred[q]
         for c in range(len(norms)):
             nearness[c] = -length - norms[c]
         for q in range(starts[t], starts[t + 1]):
             first, last = indptr[items[q]], indptr[items[q] + 1]
-            twice, base = 2 * centred[q], filled[items[q]]
+            twice, base, weight = 2 * centred[q], filled[items[q]], weights[items[q]]
             for place in range(first, last):
                 y = levels[codes[place]] - base
                 alike = twice * y - (y * y if rated_only else 0.0)
-                nearness[place - first if dense else rows[place]] += alike
+                nearness[place - first if dense else rows[place]] += weight * alike
         for c in range(len(norms)):
             nearness[c] = np.rint(nearness[c] * GRID) / GRID
         rank_target(

@@ -6,7 +6,7 @@ What gates is the gain over the best guess without the release, (told − guesse
 that a guess leaves. It is measured over everything people rated (what is not claimed is guessed), and, where every
 record has every item, over what the attacker claims too: few claims that are right are a disclosure, however much else
 stays hidden. At most 1/k is allowed, as with every way of finding somebody (promise 1): a group's record is a k-th part
-any member's own.
+any member's own. And nobody's own record may be undone for sure (checks/reconstruction/exposed.py).
 
 Suppression and obfuscation publish what they keep as it is. Nothing is disguised there, so nothing can be undone:
 finding the record is what is forbidden, and the figures are only told. It needs more than the method's name: every
@@ -26,8 +26,9 @@ import scipy.sparse as sp
 from checks.case import Case
 from checks.linkage.attack import BROKEN, promise
 from checks.reconstruction import measures
-from checks.reconstruction.originals import Originals
-from checks.reconstruction.reading import DENSE_CELLS, Kind, Strength, claimed
+from checks.reconstruction.exposed import Tally, exposed
+from checks.reconstruction.originals import Guess, Originals
+from checks.reconstruction.reading import DENSE_CELLS, Kind, Strength, claimed, readings
 from checks.reconstruction.zscores import ZScores
 from checks.result import Finding, Outcome
 from checks.sample import said_of, sampled
@@ -81,6 +82,7 @@ class Scored:
     claims: Risk | None  # of what was claimed
     ratings: int
     figures: dict[str, float | None]
+    tallies: tuple[Tally, ...]
 
     @property
     def risks(self) -> dict[str, Risk]:
@@ -110,11 +112,14 @@ def judge(
     dense = case.release.complete and case.reading == "every entry"
     part = sampled(case, "reconstruction", DENSE_CELLS if dense else 0)
     originals = Originals.of(part)
-    guess, guessed = originals.best_guess(knowing_person=knowing_person)
+    guess = originals.best_guess(knowing_person=knowing_person)
     unit = case.release.unit
     strength = Strength.of(part.release) if unit == "z-score" else Strength.none(part.release.n_groups)
-    hands = [Disguised(_values(part, kind), unit, kind, originals, strength) for kind in _kinds(case)]
-    scored = [score(hand, attempt, guessed) for hand in hands for attempt in attack(hand)]
+    hands = [
+        Disguised(_values(part, kind), unit, kind, originals, strength.on(kind))
+        for kind in _kinds(case, part)
+    ]
+    scored = [score(hand, attempt, guess) for hand in hands for attempt in attack(hand)]
     judged = [(one, which, risk) for one in scored for which, risk in one.risks.items()]
     if not judged:
         return Finding(
@@ -122,7 +127,8 @@ def judge(
         )
     worst, which, risk = max(judged, key=lambda found: found[2].gain_interval[1])
     low, high = risk.gain_interval
-    alive, control = _control(hands[0], attack, guessed, allowed)
+    alive, control = _control(hands[0], attack, guess, allowed)
+    open_records = int(exposed([tally for one in scored for tally in one.tallies]).sum())
     shown = _is_shown(part, originals)
     plainly = (
         f"Not judged: {case.release.manifest['method']} publishes what it keeps as it is, so there is nothing to undo; "
@@ -131,11 +137,12 @@ def judge(
         else ""
     )
     return Finding(
-        shown or high <= allowed + 1e-9,
+        shown or (high <= allowed + 1e-9 and open_records == 0),
         risk.gain,
         worst.ratings,
-        f"{plainly}{what} {_recovers(worst, which, risk)} (a guess by {guess}: {risk.baseline:.1%}); gain "
+        f"{plainly}{what} {_recovers(worst, which, risk)} (a guess by {guess.name}: {risk.baseline:.1%}); gain "
         f"{risk.gain:+.3f} (at most {high:+.3f}){promise(case, allowed)}. "
+        f"{open_records:,} of {len(originals.users):,} people are exposed: more than half is told of them, for sure. "
         f"{_told(scored, worst)}. Control: {control}.{said_of(part, case)}",
         ci_low=low,
         ci_high=high,
@@ -156,12 +163,12 @@ def _told(scored: list[Scored], worst: Scored) -> str:
     return "; ".join(str(one) for one in scored if one in (scored[0], worst))
 
 
-def _kinds(case: Case) -> list[Kind]:
-    """The readings to try: that which tells most first; where every record has every item, either kind of noise.
+def _kinds(case: Case, part: Case) -> list[Kind]:
+    """The readings to try: that which tells most first; where every record has every item, the others too.
 
     Claims beyond the wider limit are fewer and surer: what tells less in all may be right more often.
     """
-    others: list[Kind] = ["gaussian", "uniform"] if case.release.complete else []
+    others = readings(part.release) if case.release.complete else []
     return [case.reading, *(kind for kind in others if kind != case.reading)]
 
 
@@ -186,9 +193,9 @@ def _values(part: Case, kind: Kind) -> sp.csr_array:
     return sp.csr_array(sp.vstack(blocks, format="csr"))
 
 
-def score(disguised: Disguised, attempt: Attempt, guessed: np.ndarray) -> Scored:
+def score(disguised: Disguised, attempt: Attempt, guess: Guess) -> Scored:
     """Compare an attempt with the truth."""
-    originals = disguised.originals
+    originals, guessed = disguised.originals, guess.told
     truth, half = originals.ratings.data, originals.case.rating_scale.half
     told = originals.at(attempt.ratings)
     there = ~np.isnan(told)
@@ -202,9 +209,11 @@ def score(disguised: Disguised, attempt: Attempt, guessed: np.ndarray) -> Scored
         per_record(hit | (~there & guessed)), rated, float(guessed.mean()) if len(guessed) else 0.0
     )
     claims = None
+    tallies = [Tally(per_record(hit & guess.beyond_all), per_record(guess.beyond_all), np.zeros(len(rated)))]
     if disguised.detects:
         made = np.diff(attempt.ratings.indptr)
         by_luck = originals.luck(attempt.ratings, guessed)
+        tallies.append(Tally(per_record(hit), made, by_luck))
         claims = clustered(per_record(hit), made, float(by_luck.sum() / max(1, made.sum())))
     error = measures.r_mae(told[there], truth[there])
     figures: dict[str, float | None] = {
@@ -221,7 +230,7 @@ def score(disguised: Disguised, attempt: Attempt, guessed: np.ndarray) -> Scored
         figures["precision"] = float(there.sum() / max(1, attempt.ratings.nnz))
         figures["recall"] = float(there.mean()) if len(there) else 0.0
     name = f"{attempt.name}, entries beyond {disguised.kind} noise" if disguised.detects else attempt.name
-    return Scored(name, risk, claims, len(truth), figures)
+    return Scored(name, risk, claims, len(truth), figures, tuple(tallies))
 
 
 def _score_error(disguised: Disguised, attempt: Attempt) -> float | None:
@@ -235,7 +244,7 @@ def _score_error(disguised: Disguised, attempt: Attempt) -> float | None:
     return measures.zscore_mae(found[there], true[there])
 
 
-def _control(disguised: Disguised, attack: Attack, guessed: np.ndarray, allowed: float) -> tuple[bool, str]:
+def _control(disguised: Disguised, attack: Attack, guess: Guess, allowed: float) -> tuple[bool, str]:
     """Does the attack tell more than is allowed of what nobody has disguised?"""
     originals = disguised.originals
     plain = originals.ratings.astype(np.float64)
@@ -244,7 +253,7 @@ def _control(disguised: Disguised, attack: Attack, guessed: np.ndarray, allowed:
     if disguised.detects and disguised.unit == "z-score":  # without noise whatever is not 0 is rated
         plain = _but_zero(plain)
     open_ = Disguised(plain, disguised.unit, disguised.kind, originals, Strength.none(plain.shape[0]))
-    best = max((score(open_, attempt, guessed) for attempt in attack(open_)), key=lambda one: one.told.gain)
+    best = max((score(open_, attempt, guess) for attempt in attack(open_)), key=lambda one: one.told.gain)
     low = best.told.gain_interval[0]
     return low > min(allowed, BROKEN), (
         f"of the same people's {disguised.unit}s without any noise it recovers {best.told.rate:.1%} ({best.name}), "

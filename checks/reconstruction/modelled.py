@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from checks.reconstruction.detection import Noise
 from checks.reconstruction.judged import Attempt, Disguised
 from checks.reconstruction.originals import rows_of
-from checks.reconstruction.reading import Strength
+from checks.reconstruction.reading import DETECTING, Strength
 
 TRUST = {
     "the model alone": 0.0,
@@ -61,6 +61,6 @@ def _scores(disguised: Disguised) -> tuple[sp.csr_array, np.ndarray, np.ndarray]
 
 
 def _noises(disguised: Disguised) -> tuple[Noise, ...]:
-    if disguised.kind != "every entry":
-        return (disguised.kind,)
+    if disguised.kind in DETECTING:
+        return (DETECTING[disguised.kind][0],)
     return ("gaussian", "uniform") if disguised.strength.pooled > 0 else ("gaussian",)

@@ -13,6 +13,16 @@ from checks.reconstruction.zscores import ZScores, zscores
 
 
 @dataclass(frozen=True)
+class Guess:
+    """What can be said without the release: the best guess, which ratings it tells, and which none of the guesses
+    does."""
+
+    name: str
+    told: np.ndarray
+    beyond_all: np.ndarray
+
+
+@dataclass(frozen=True)
 class Originals:
     """`ratings`: a row per record of the release; `users` whose record each is (−1: nobody's)."""
 
@@ -78,14 +88,14 @@ class Originals:
             guesses["the person's mean and the item"] = means + deviations * likely
         return guesses
 
-    def best_guess(self, *, knowing_person: bool) -> tuple[str, np.ndarray]:
-        """The guess that is right most often, and which ratings it tells."""
+    def best_guess(self, *, knowing_person: bool) -> "Guess":
+        """The guess that is right most often."""
         told = {
             name: right(guess, self.ratings.data, self.case.rating_scale.half)
             for name, guess in self.guesses(knowing_person=knowing_person).items()
         }
         best = max(told, key=lambda name: int(told[name].sum()))
-        return best, told[best]
+        return Guess(best, told[best], ~np.logical_or.reduce(list(told.values())))
 
     def luck(self, claims: sp.csr_array, guessed: np.ndarray) -> np.ndarray:
         """Per record: claims (rated, and so) that would be right without the release, by how active the person and how

@@ -3,7 +3,8 @@
 Where a record has only some items, they are what the person rated. Where every record has every item, most are not: the
 attacker keeps what stands out of the noise (paper 001, section 4.1). He was told by the owner which noise it is and how
 strong. The judge is not: the manifest has no room for it. So he estimates the strength from the values, tries both
-kinds of noise (and that every entry was rated), and keeps the reading that tells most of the truth.
+kinds of noise (and that every entry was rated), of one strength for all and of every record's own, and keeps the
+reading that tells most of the truth.
 """
 
 from collections.abc import Iterator
@@ -22,7 +23,15 @@ from checks.reconstruction.scale import RatingScale
 from checks.release import Release
 from checks.sample import sampled
 
-Kind = Literal["every entry", "gaussian", "uniform"]
+Kind = Literal["every entry", "gaussian", "uniform", "each record's gaussian", "each record's uniform"]
+
+# What is taken for rated: the entries beyond this noise, as strong for all alike as it is on most, or on each record.
+DETECTING: dict[Kind, tuple[Noise, bool]] = {
+    "gaussian": ("gaussian", False),
+    "uniform": ("uniform", False),
+    "each record's gaussian": ("gaussian", True),
+    "each record's uniform": ("uniform", True),
+}
 
 MEDIAN_OF_SQUARES = 0.4549  # of a standard normal variable
 UNLIKE = 2.0  # times as different as people with equal noise would be: then everybody has their own
@@ -30,6 +39,7 @@ PER_MAD = {"gaussian": 1.4826, "uniform": 2.0}  # σ and α, by the median dista
 ROUNDING = 1e-6
 COLUMNS_AT_ONCE = 256
 MOSTLY = 0.5
+LESS = 0.5  # of the variance of everybody's noise: chance does not make a record of a hundred values so quiet
 DENSE_CELLS = (
     6_000_000  # looked at where nearly all of them are ratings: these cost more than the cells of a table
 )
@@ -67,6 +77,10 @@ class Strength:
         """No noise at all."""
         return cls(np.zeros(rows), 0.0, flexible=False)
 
+    def on(self, kind: Kind) -> "Strength":
+        """As a reading has it: where it takes every record by its own noise, this is of everybody's own."""
+        return replace(self, flexible=self.flexible or (kind in DETECTING and DETECTING[kind][1]))
+
     def amounts(self, noise: Noise) -> np.ndarray:
         """σ or α of every record."""
         variance = self.per_row if self.flexible else np.full(len(self.per_row), self.pooled)
@@ -75,32 +89,46 @@ class Strength:
 
 @dataclass(frozen=True)
 class Unrated:
-    """What noise alone looks like: values no further from their item's `centre` than `limit`, one per record or one per
-    item."""
+    """What noise alone looks like: values no further from their item's `centre` than the item's limit times the
+    record's."""
 
     centre: np.ndarray
-    limit: np.ndarray
-    per_item: bool
+    per_item: np.ndarray
+    per_record: np.ndarray
 
     def beyond(self, block: Profiles) -> np.ndarray:
         """Which cells of a block are more than that."""
         columns = block.columns
-        limit = self.limit[columns] if self.per_item else self.limit[block.start + block.row_numbers()]
+        limit = self.per_item[columns] * self.per_record[block.start + block.row_numbers()]
         return np.abs(block.values - self.centre[columns]) > limit + ROUNDING
 
     @classmethod
-    def of(cls, release: Release, noise: Noise) -> "Unrated":
+    def of(cls, release: Release, kind: Kind) -> "Unrated":
         """Of z-scores: 0, by section 4.1. Of ratings: whatever most records have there."""
+        noise, own = DETECTING[kind]
         if release.unit == "z-score":
-            limit = noise_limit(noise, Strength.of(release).amounts(noise))
-            return cls(np.zeros(release.n_items), limit, per_item=False)
-        centre, mad = _medians(release)
-        return cls(centre, noise_limit(noise, mad * PER_MAD[noise]), per_item=True)
+            limit = noise_limit(noise, Strength.of(release).on(kind).amounts(noise))
+            return cls(np.zeros(release.n_items), np.ones(release.n_items), limit)
+        centre, mad = medians(release)
+        limit = noise_limit(noise, mad * PER_MAD[noise])
+        return cls(centre, limit, _shares(release, centre, mad) if own else np.ones(release.n_groups))
 
 
-def _medians(release: Release) -> tuple[np.ndarray, np.ndarray]:
-    """Per item: the median of its values, and that of their distances to it. Holds the whole table: for samples."""
-    table = np.concatenate([block.table() for block in release.blocks()])
+def _shares(release: Release, centre: np.ndarray, mad: np.ndarray) -> np.ndarray:
+    """Per record of a full table: its median distance from the items' centres, where that of all records is 1."""
+    shares, varied = np.ones(release.n_groups), np.flatnonzero(mad > 0)
+    if len(varied):
+        for block in release.blocks():
+            apart = np.abs(block.table()[:, varied] - centre[varied]) / mad[varied]
+            shares[block.rows_slice] = np.median(apart, axis=1)
+    return shares
+
+
+def medians(release: Release) -> tuple[np.ndarray, np.ndarray]:
+    """Per item: the median of its values, and that of their distances to it; what is not published is at the centre of
+    the scale. Holds the whole table: for samples."""
+    middle = (release.low + release.high) / 2
+    table = np.concatenate([np.nan_to_num(block.table(), nan=middle) for block in release.blocks()])
     centre, mad = np.empty(release.n_items), np.empty(release.n_items)
     for start in range(0, release.n_items, COLUMNS_AT_ONCE):
         part = slice(start, start + COLUMNS_AT_ONCE)
@@ -108,6 +136,17 @@ def _medians(release: Release) -> tuple[np.ndarray, np.ndarray]:
         centre[part] = np.median(columns, axis=1)
         mad[part] = np.median(np.abs(columns - centre[part][:, None]), axis=1)
     return centre, mad
+
+
+def readings(release: Release) -> list[Kind]:
+    """Of a full table: either kind of noise; and each record by its own strength, where that of some is much less than
+    everybody's: few people with little noise would not stand out beyond the others' limits."""
+    if release.unit == "z-score":
+        strength = Strength.of(release)
+        quiet = not strength.flexible and bool((strength.per_row < LESS * strength.pooled).any())
+    else:
+        quiet = bool((_shares(release, *medians(release)) ** 2 < LESS).any())
+    return [kind for kind, (_, own) in DETECTING.items() if quiet or not own]
 
 
 def claimed(release: Release, kind: Kind) -> Iterator[Profiles]:
@@ -146,10 +185,10 @@ def choose(case: Case) -> Kind:
         return "every entry"
     part = sampled(case, "reading", DENSE_CELLS)
     rated = len(Originals.of(part).ratings.data) / max(1, part.release.cells)
-    readings: list[Kind] = ["gaussian", "uniform"]
+    tried = readings(part.release)
     if rated > MOSTLY:
-        readings.append("every entry")
-    return max(readings, key=lambda kind: _told(part, kind))
+        tried.append("every entry")
+    return max(tried, key=lambda kind: _told(part, kind))
 
 
 def _told(part: Case, kind: Kind) -> float:

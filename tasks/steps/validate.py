@@ -60,6 +60,13 @@ def run(job: Job) -> dict[str, Any]:
             "the gate refused this release:\n"
             + "\n".join(f"  {check.name}: {check.detail}" for check in failed),
             where=f"report {made.public / 'report.html'}",
-            remedy="raise privacy.k or privacy.min_contributors, or choose another method; the report says more",
+            remedy=f"{_remedy(job.config)}; the report says more",
         )
     return {"checks": len(verdict.checks), **manifest["counts"]}
+
+
+def _remedy(config: ReleaseConfig) -> str:
+    """What can be changed: where single people are published, a greater k only asks for more."""
+    if methods.method(config).SINGLE:
+        return "disguise more (with noise: perturbation.amount), or choose another method"
+    return "raise privacy.k or privacy.min_contributors, or choose another method"

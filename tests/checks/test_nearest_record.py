@@ -12,6 +12,7 @@ from checks.attacks import nearest_record
 from checks.case import Case
 from checks.linkage import nearest
 from checks.linkage.nearest import nearest_records, without_twin
+from checks.linkage.weights import item_weights
 from checks.raw import RawRelease
 from checks.registry import registered
 from checks.truth import Membership, Truth
@@ -79,6 +80,32 @@ def test_distances_over_rated_items_and_with_another_fill(six):
     assert filled.distance**2 == pytest.approx([1.09])
     assert (filled.ranks.top.tolist(), filled.hit.tolist()) == ([0], [0])
     assert filled.ranks.group_rank.tolist() == [2]
+
+
+def test_weighted_distances_by_hand(six):
+    people = everybody(six)[[1, 4]]  # 2, 0, 0, 0 and 0, 0, 0, −1 around the centre
+    weights = np.array([1.0, 2, 0, 3])
+    found = nearest_records(six, six.truth.ratings[people], own=six.record_of(people), weights=weights)
+    # To 1.7, 1, 0, 0: .09 + 2 · 1. To 0, −1.5, .5, −1: 2 · 2.25; the other group is 1.7² + 2 + 3 away.
+    assert found.distance**2 == pytest.approx([2.09, 4.5])
+    rated = nearest_records(
+        six, six.truth.ratings[people], own=six.record_of(people), weights=weights, rated_only=True
+    )
+    assert rated.distance**2 == pytest.approx([0.09, 0])
+
+
+def test_items_weigh_by_how_little_they_vary_by_hand(tmp_path):
+    # Around 3, published: 2, −2, 2, −2 (variance 4, median distance 2); 0, 0, 0, 4 (3 and none: 3); 0 throughout.
+    # Rated by two people 5 and 1, else nobody: (4 + 4) / 4 = 2; by one 4: 1/4 − 1/16 = 3/16; the last always 3.
+    ratings = matrix(np.array([[5, 4, 3], [1, NO, 3], [NO, NO, 3], [NO, NO, 3]], dtype=float))
+    published = np.array([[5, 3, 3], [1, 3, 3], [5, 3, 3], [1, 7, 3]], np.float32)
+    release = made.Made(ratings, np.arange(4), published, k=2, step=0.0, method="perturbation")
+    found = item_weights(made.case(release, tmp_path / "four"))
+    relative = {name: (by / by.max()).tolist() for name, by in found.items()}
+    assert relative["the published variance"] == pytest.approx([0.75, 1, 0])
+    assert relative["the published median distance"] == pytest.approx([0.75, 1, 0])
+    assert relative["the original variance"] == pytest.approx([3 / 32, 1, 0])
+    assert all(by.mean() == pytest.approx(1) for by in found.values())
 
 
 def test_a_tie_counts_one_over_its_number():
@@ -180,16 +207,21 @@ ratings_tables = st.integers(1, 6).flatmap(
 def test_as_by_brute_force_whatever_the_blocks(table, rated_only, block):
     table = np.array(table)
     case = raw_case(table)
-    fill = np.linspace(2, 4, table.shape[1])
+    fill, weights = np.linspace(2, 4, table.shape[1]), np.linspace(1, 3, table.shape[1])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nearest, "BLOCK_TARGETS", block)
         own = np.arange(len(table))
         found = nearest_records(
-            case, sp.csr_array(case.truth.ratings), own=own, fill=fill, rated_only=rated_only
+            case,
+            sp.csr_array(case.truth.ratings),
+            own=own,
+            fill=fill,
+            rated_only=rated_only,
+            weights=weights,
         )
     there = ~np.isnan(table)
     filled = np.where(there, table, fill)
-    apart = (filled[:, None] - filled[None]) ** 2
+    apart = weights * (filled[:, None] - filled[None]) ** 2
     squares = (apart * there[:, None] if rated_only else apart).sum(axis=2)
     assert found.distance**2 == pytest.approx(squares.min(axis=1), abs=1e-5)
     ties = (np.abs(squares - squares.min(axis=1)[:, None]) < 1e-7).sum(axis=1)

@@ -16,6 +16,7 @@ from checks.linkage.knowledge import Model
 from checks.raw import RawRelease
 from checks.read import ReadRelease
 from checks.reconstruction import reading
+from checks.reconstruction.exposed import Tally, exposed
 from checks.reconstruction.judged import Attempt
 from checks.reconstruction.originals import Originals
 from checks.reconstruction.scale import RatingScale
@@ -369,6 +370,77 @@ def test_noise_on_filled_ratings_does_not_hide_what_was_rated(ratings, opened, c
     strong = opened(gna(ratings, 10.0, clip=clip))
     assert found(strong, "integrity").passed
     assert found(strong, "kmeans-reconstruction").passed
+
+
+@pytest.mark.parametrize(("clip", "amount"), [(True, 6.0), (False, 7.0)])
+def test_noise_in_units_of_the_item_is_weighed_by_item(ratings, opened, clip, amount):
+    """Every item the same weight: at most 1/k are found. By its variance, which everybody sees: more are."""
+    result = found(opened(gna(ratings, amount, clip=clip)), "nearest-record")
+    told = {outcome.knowledge: outcome.risk for outcome in result.outcomes}
+    weighted = {name for name in told if "variance" in name or "median distance" in name}
+    assert len(weighted) == 6
+    assert all(told[name].interval[1] <= 1 / 5 for name in told.keys() - weighted)
+    assert not result.passed
+    assert "variance" in result.detail.partition(" (at most")[2].partition("allowed")[0]
+
+
+def mixed(ratings, few, little, much):
+    """Much noise for everybody, but little for a few; and who these are."""
+    release, quiet = (made.perturbed(ratings, amount, every_item=True) for amount in (much, little))
+    who = np.random.default_rng(1).choice(ratings.shape[0], few, replace=False)
+    values = release.values.copy()
+    values[release.group_of[who]] = quiet.values[quiet.group_of[who]]
+    return release.but(values=values)
+
+
+@pytest.mark.parametrize("few", [9, 15])
+def test_a_few_hardly_disguised_people_do_not_hide_among_many(ratings, opened, few):
+    """By the limits of most records nothing stands out; by their own, much does."""
+    case = opened(mixed(ratings, few, 0.7, 40.0))
+    assert not reading.Strength.of(case.release).flexible
+    for name in ("kmeans-reconstruction", "pca-reconstruction"):
+        result = found(case, name)
+        assert not result.passed
+        assert "entries beyond each record's gaussian noise: rated" in result.detail
+
+
+def test_one_person_without_disguise_is_enough(ratings, opened):
+    """On average nothing is told: this is about the person."""
+    release = made.perturbed(ratings, 40.0, every_item=True)
+    most = int(np.argmax(np.diff(ratings.indptr)))
+    quiet = made.perturbed(ratings, 0.1, every_item=True)
+    release.values[release.group_of[most]] = quiet.values[quiet.group_of[most]]
+    result = found(opened(release), "pca-reconstruction")
+    assert (result.passed, result.ci_high <= result.threshold) == (False, True)
+    assert "1 of 300 people are exposed" in result.detail
+
+
+def test_few_hardly_disguised_ratings_do_not_hide_either(ratings, opened):
+    strong, weak = gna(ratings, 20.0, clip=False), gna(ratings, 0.2, clip=False)
+    strong.values[:15] = weak.values[:15]
+    case = opened(strong)
+    assert "each record's gaussian" in reading.readings(case.release)
+    result = found(case, "kmeans-reconstruction")
+    assert not result.passed
+    assert "each record's" in result.detail
+
+
+def test_who_is_exposed_by_hand():
+    # Two tests: .025 for each. All of n right: the bound is .025^(1/n), .54 of 6 and .478 of 5.
+    hits, trials = np.array([6.0, 5, 0]), np.array([6, 5, 0])
+    tally = Tally(hits, trials, np.zeros(3))
+    assert tally.gain_low(2) == pytest.approx([0.025 ** (1 / 6), 0.025 ** (1 / 5), 0])
+    assert exposed([tally]).tolist() == [True, False, False]
+    # By luck half of them: (.54 − .5) / .5; and as many tests again leave .0125^(1/6) = .48.
+    assert Tally(hits, trials, np.array([3.0, 0, 0])).gain_low(2)[0] == pytest.approx(0.0816, abs=1e-3)
+    assert not exposed([tally, tally]).any()
+
+
+def test_z_scores_that_call_themselves_padded_groups_break_nothing(ratings, opened, recwarn):
+    case = opened(made.perturbed(ratings, 1.0).but(method="predictive-padded"))
+    verdict = judge_case(case, {})
+    assert not verdict.passed
+    assert not [str(one.message) for one in recwarn if issubclass(one.category, RuntimeWarning)]
 
 
 def test_continuous_ratings_are_told_to_a_segment(opened):
