@@ -19,6 +19,7 @@ from tasks.ratings import Ratings
 
 TESTED_SHARE = 0.2
 RECORDS_AT_ONCE = 25_000_000  # distances that lie in memory
+ROUNDING = 64  # units in the last place by which two equal distances may differ
 GNA, CLIPPED = "not clipped", "clipped"
 
 Measures = dict[str, float]
@@ -165,16 +166,18 @@ def _prediction_error(filled: Filled, made: Protected, seed: int) -> float:
 
 
 def _links(originals: np.ndarray, made: Protected) -> tuple[np.ndarray, np.ndarray]:
-    """Whose own record is the nearest to the original; which records' nearest original is one of their own."""
+    """Whose own record is the nearest to the original; which records' nearest original is one of their own. Two that
+    are equally near up to rounding are both the nearest."""
     found = np.empty(len(originals), bool)
     nearest_own, nearest = np.full((2, len(made.records)), np.inf)
     for start, apart in _distances(originals, made.records):
         own = made.own[start : start + len(apart)]
         to_own = apart[np.arange(len(apart)), own]
-        found[start : start + len(apart)] = to_own <= apart.min(axis=1)
+        alike = 1 + ROUNDING * np.finfo(apart.dtype).eps
+        found[start : start + len(apart)] = to_own <= alike * apart.min(axis=1)
         np.minimum(nearest, apart.min(axis=0), out=nearest)
         np.minimum.at(nearest_own, own, to_own)
-    return found, nearest_own <= nearest
+    return found, nearest_own <= alike * nearest
 
 
 def _nearest(originals: np.ndarray, records: np.ndarray) -> np.ndarray:
