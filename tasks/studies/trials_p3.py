@@ -173,11 +173,12 @@ def _links(originals: np.ndarray, made: Protected) -> tuple[np.ndarray, np.ndarr
     for start, apart in _distances(originals, made.records):
         own = made.own[start : start + len(apart)]
         to_own = apart[np.arange(len(apart)), own]
-        alike = 1 + ROUNDING * np.finfo(apart.dtype).eps
-        found[start : start + len(apart)] = to_own <= alike * apart.min(axis=1)
+        rounding = ROUNDING * np.finfo(apart.dtype).eps
+        least = apart.min(axis=1)
+        found[start : start + len(apart)] = to_own - least <= rounding * np.abs(least)
         np.minimum(nearest, apart.min(axis=0), out=nearest)
         np.minimum.at(nearest_own, own, to_own)
-    return found, nearest_own <= alike * nearest
+    return found, nearest_own - nearest <= rounding * np.abs(nearest)
 
 
 def _nearest(originals: np.ndarray, records: np.ndarray) -> np.ndarray:
