@@ -1,6 +1,7 @@
 """What a person sees: tables on stdout, progress on stderr. One function per kind of answer."""
 
 import contextlib
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,11 +12,22 @@ from rich.table import Table
 
 from tasks.progress import Progress as ProgressReport
 from tasks.progress import log_progress
+from tasks.studies.compare_plot import label
 
 OUT = Console(highlight=False, soft_wrap=True)
 if not OUT.is_terminal:
     OUT.width = 160  # in a file or a pipe there is no edge to wrap at, only readers
 ERR = Console(stderr=True, highlight=False)
+UTILITY = {
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "ndcg_at_10": "nDCG@10",
+    "recall_at_10": "Recall@10",
+    "kendall_tau": "τ\nlists",
+    "kendall_tau_rmse": "τ\nratings",
+    "target_deviation_rmse": "own\nprofile",
+}
+FIGURE_WIDTH = 9  # of a column with a sign and three digits
 
 
 @contextlib.contextmanager
@@ -127,38 +139,56 @@ def _attacks(results: list[dict[str, Any]]) -> None:
 
 
 def _comparison(result: dict[str, Any]) -> None:
-    """What each method risks and is worth, the original last; then every attack's bound."""
-    measures = {"rmse": "RMSE", "mae": "MAE", "ndcg_at_10": "nDCG@10", "recall_at_10": "Recall@10"}
-    measures |= {
-        "kendall_tau": "τ lists",
-        "kendall_tau_rmse": "τ ratings",
-        "target_deviation_rmse": "own profile",
-    }
-    table = Table(title=f"{result['dataset']}, {result['snapshot']}", title_justify="left")
-    for column in ("", "method", "verdict", "worst risk", "by", *measures.values(), "CPU-s", "refused by"):
-        table.add_column(column)
-    rows = [*result["rows"], {"method": "original, names removed", "settings": {}, **result["original"]}]
-    colours = {"published": "[green]published[/green]", "refused": "[red]refused[/red]"}
-    for number, row in enumerate(rows, start=1):
+    """What each method risks and is worth, the original last; methods are numbers, and the legend says which.
+
+    Everything fits into 80 columns: what does not is the legend's, or in a further table.
+    """
+    original = {"method": "original, names removed", "settings": {}, **result["original"]}
+    rows = {str(number): row for number, row in enumerate([*result["rows"], original], start=1)}
+    risks = Table(title=f"{result['dataset']}, {result['snapshot']}: risk", title_justify="left")
+    for column in ("", "verdict", "worst risk", "by", "CPU-s"):
+        risks.add_column(column)
+    colours = {"published": "green", "refused": "red", "failed": "yellow"}
+    for number, row in rows.items():
+        status = row.get("status", "")
         # What the shadow run took is part of what evaluate took.
         spent = sum(s for step, s in row.get("seconds", {}).items() if not step.startswith("shadow "))
-        table.add_row(
-            str(number),
-            escape(f"{row['method']} {_text(row['settings'])}".strip()),
-            colours.get(row.get("status", ""), ""),
-            _text(row["worst_risk"]),
+        risks.add_row(
+            number,
+            f"[{colours[status]}]{status}" if status else "",
+            _figure(row["worst_risk"]),
             _text(row["worst_attack"]),
-            *(_text(row["utility"].get(name)) for name in measures),
-            f"{spent:.0f}",
-            escape(", ".join(row.get("failed", ())) or row.get("why") or ""),
+            f"{spent:,.0f}",
         )
-    OUT.print(table)
-    bounds = Table(title="upper bound of each attack", title_justify="left")
-    for column in ("attack", *(str(number) for number in range(1, len(rows) + 1))):
-        bounds.add_column(column)
-    for name in result["original"]["risk"]:
-        bounds.add_row(escape(name), *(_text(row["risk"].get(name)) for row in rows))
-    OUT.print(bounds)
+    OUT.print(risks)
+    utility = Table(title="utility", title_justify="left")
+    for column in ("", *UTILITY.values()):
+        utility.add_column(column)
+    for number, row in rows.items():
+        utility.add_row(number, *(_figure(row["utility"].get(name)) for name in UTILITY))
+    OUT.print(utility)
+    attacks = list(result["original"]["risk"])
+    numbers = list(rows)
+    room = max(1, (OUT.width - 4 - max(map(len, attacks), default=0)) // FIGURE_WIDTH)
+    for some in (numbers[start : start + room] for start in range(0, len(numbers), room)):
+        bounds = Table(title="what each attack achieves at most", title_justify="left")
+        for column in ("attack", *some):
+            bounds.add_column(column)
+        for name in attacks:
+            bounds.add_row(escape(name), *(_figure(rows[number]["risk"].get(name)) for number in some))
+        OUT.print(bounds)
+    for number, row in rows.items():
+        words = label(row)
+        if row.get("failed"):
+            words += f": {row['status']} by {', '.join(row['failed'])}"
+        elif row.get("why"):
+            words += f": {row['status']}, {row['why']}"
+        lines = textwrap.wrap(words, OUT.width - 4, break_on_hyphens=False)
+        OUT.print(escape(f"{number:>2}  " + "\n    ".join(lines)))
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
 
 
 def _rows(title: str, rows: list[dict[str, Any]]) -> None:

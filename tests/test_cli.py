@@ -140,8 +140,11 @@ def test_a_comparison_answers_and_leaves_the_release_as_it_was(releases, tmp_pat
     assert code == 0
     assert [row["status"] for row in answer["rows"]] == ["published"]
     # The same candidate as the release: the same figures.
-    checks = {c["name"]: c["ci_high"] for c in read_json(published(store) / "checks.json")}
-    assert answer["rows"][0]["risk"] == {name: checks[name] for name in ATTACKS}
+    checks = {c["name"]: c for c in read_json(published(store) / "checks.json")}
+    bounds = {name: checks[name]["ci_high"] for name in ATTACKS}
+    without = {name: checks[name]["observed"] for name in ATTACKS if bounds[name] is None}
+    assert "link-existence" in without
+    assert answer["rows"][0]["risk"] == bounds | without
     assert everything() == before
     assert (tmp_path / "plot.svg").exists()
     assert "person-" not in json.dumps(answer) + err

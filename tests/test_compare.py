@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from tasks import pipeline
 from tasks.config import parse
+from tasks.config.gate import check_names
 from tasks.engine import Engine, engine
 from tasks.errors import UsageError
 from tasks.keys import OwnerKey
@@ -70,7 +71,9 @@ def test_a_method_has_the_table_of_its_name(base):
         ("predictive-padded:perturbation.amount=1", "no setting 'perturbation.amount'"),
         ("predictive-padded:method=predictive-simple", "no setting 'method'"),
         ("predictive-padded:k", "'k' is no setting"),
-        ("predictive-padded:k=3:k=4", "'k' is set twice"),
+        ("predictive-padded:k=3:k=4", "'privacy.k' is set twice"),
+        ("predictive-padded:privacy.k=5:k=6", "'privacy.k' is set twice"),
+        ("predictive-padded:k=5:privacy.k=5", "'privacy.k' is set twice"),
         ("predictive-padded:iterations=3", "padding.iterations or clustering.iterations"),
         ("predictive-padded:k=1", "privacy.k"),
         ("predictive-padded:k=many", "privacy.k"),
@@ -289,6 +292,48 @@ def test_an_entry_that_cannot_be_made_is_named(source, tmp_path, monkeypatch):
     assert "predictive-padded:k=7" in refusal.value.where
 
 
+def test_one_entry_that_fails_does_not_lose_the_others(source, tmp_path, monkeypatch):
+    """And a second run with the same notes makes what is missing only."""
+
+    def row(study, entry):
+        made.append(entry.text)
+        if entry.method in broken:
+            raise KeyError("person-007")
+        study.originals["split"] = {}
+        return {"method": entry.method, "status": "published"}
+
+    monkeypatch.setattr("tasks.studies.compare.Study.row", row)
+    monkeypatch.setattr("tasks.studies.compare.Study.original_row", lambda study: dict(study.originals))
+    asked, notes = "predictive-padded,predictive-simple,predictive-boosted", tmp_path / "notes.json"
+    made, broken = [], {"predictive-simple"}
+
+    def answer(methods=asked):
+        return compare(films(source), SNAPSHOT, Store(tmp_path / "s"), methods, key=KEY, notes=notes)
+
+    found = answer()
+    assert [one["status"] for one in found["rows"]] == ["published", "failed", "published"]
+    failed = found["rows"][1]
+    assert failed["why"].startswith("unexpected KeyError in test_compare.py, line ")
+    assert (failed["worst_risk"], failed["risk"], failed["utility"]) == (None, {}, {})
+    assert "person-" not in json.dumps(found)
+    assert made == asked.split(",")
+    made.clear()
+    broken.clear()
+    found = answer()
+    assert [one["status"] for one in found["rows"]] == ["published"] * 3
+    assert made == ["predictive-simple"]
+    made.clear()
+    answer("predictive-padded:k=5")  # not what was made
+    assert made == ["predictive-padded:k=5"]
+    monkeypatch.setattr("tasks.studies.compare.pipeline.code_version", lambda: "other")
+    made.clear()
+    assert answer()["original"] == {"split": {}}
+    assert made == asked.split(",")
+    broken.add("predictive-padded")
+    with pytest.raises(KeyError):  # nothing is left to be compared
+        answer("predictive-padded:k=6")
+
+
 @pytest.fixture(scope="module")
 def compared(source, tmp_path_factory):
     """One comparison of a release that is published, one in other groups, one that is refused; and its store."""
@@ -312,7 +357,7 @@ def compared(source, tmp_path_factory):
     return answer, place, told
 
 
-def test_the_answer_is_the_contracts(compared):
+def test_the_answer_has_a_row_per_entry_and_is_json(compared):
     answer, _, _ = compared
     assert (answer["snapshot"], answer["dataset"]) == ("2026-01-01", "csv")
     assert [row["method"] for row in answer["rows"]] == [
@@ -342,6 +387,7 @@ def test_a_refusal_is_a_result_like_any_other(compared):
     assert second["status"] == "published"
     assert third["status"] == "refused"
     assert "recovery" in third["failed"]
+    assert third["why"] is None  # the checks' names say it
     assert third["utility"]["rmse"] > 0
 
 
@@ -397,3 +443,23 @@ def test_the_plot_tells_published_from_refused_and_shows_one_over_k(compared, tm
     draw(answer | {"rows": []}, tmp_path / "none.svg")
     assert (tmp_path / "none.svg").exists()
     assert label({"method": "m", "settings": {"amount": 0.5, "clip": False}}) == "m (amount 0.5, clip false)"
+
+
+def test_groups_and_disguised_people_in_one_comparison(source, tmp_path):
+    """Microaggregation and every kind of perturbation, from ratings to figures."""
+    asked = "microaggregation,perturbation,perturbation:entries=all,perturbation:scheme=gna:amount=2.0"
+    answer = compare(films(source), SNAPSHOT, Store(tmp_path), asked, key=KEY)
+    grouped, *single = answer["rows"]
+    assert grouped["method"] == "microaggregation"
+    assert [row["settings"] for row in single] == [{}, {"entries": "all"}, {"scheme": "gna", "amount": 2.0}]
+    for row in answer["rows"]:
+        assert row["status"] in ("published", "refused")
+        assert set(row["risk"]) == set(check_names(("attacks",)))
+        assert row["risk"]["link-existence"] is not None
+        assert row["counts"]["users"] == 200
+        # Ratings, not z-scores: nobody is a whole scale off.
+        assert 0.5 < row["utility"]["rmse"] < 2
+    assert (grouped["status"], grouped["worst_risk"] <= 1 / 4) == ("published", True)
+    # What was rated stays visible there, and people are found by it.
+    assert (single[0]["status"], single[0]["worst_risk"] > 1 / 4) == ("refused", True)
+    assert not answer["original"]["worst_attack"].endswith("-reconstruction")

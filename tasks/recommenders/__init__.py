@@ -35,11 +35,3 @@ class Model(Protocol):
     def predict(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
         """Predicted values of single cells."""
         ...
-
-
-class Recommender(Protocol):
-    """What a file of this package offers."""
-
-    def fit(self, train: Train, weights: np.ndarray | None = None) -> Model:
-        """Train on rows that `weights` people share each."""
-        ...

@@ -5,41 +5,15 @@ predicted from what a row deviates from its biases. Items are ranked by what the
 where every cell has a value there is no company of items to tell anything, and the predicted value ranks.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
-import scipy.sparse as sp
 
 from tasks.recommenders import Train, bias
-from tasks.recommenders._cells import dense, gram, mask_of, pick, weights_of
+from tasks.recommenders._cells import gram, mask_of, weights_of
+from tasks.recommenders._items import ItemToItem
 
 # λ as a multiple of G's mean diagonal, so that it means the same in any unit and for any number of people.
 RIDGE = 4.0
 RIDGE_OF_RATINGS = 5.0
-
-
-@dataclass(frozen=True)
-class Ease:
-    """Item-to-item weights for ratings and, where items are listed, for company."""
-
-    base: bias.Biases
-    residuals: Train
-    ratings: np.ndarray
-    listed: sp.csr_array | None  # 1 where a row has the item; None: every row has every item
-    company: np.ndarray | None
-
-    def rows(self, users: np.ndarray) -> np.ndarray:
-        """Scores for every item."""
-        if self.listed is None:
-            return self._ratings(users)
-        return dense(self.listed, users) @ self.company
-
-    def predict(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
-        """Predictions of single cells."""
-        return pick(self._ratings, users, items)
-
-    def _ratings(self, users: np.ndarray) -> np.ndarray:
-        return self.base.rows(users) + dense(self.residuals, users) @ self.ratings
 
 
 def fit(
@@ -48,14 +22,14 @@ def fit(
     *,
     ridge: float = RIDGE,
     ridge_of_ratings: float = RIDGE_OF_RATINGS,
-) -> Ease:
+) -> ItemToItem:
     """Two Gram matrices, two inverses."""
     people = weights_of(train, weights)
     base = bias.fit(train, people)
     residuals = base.residuals(train)
     listed = mask_of(train)
     company = None if listed is None else _solve(gram(listed, people), ridge)
-    return Ease(base, residuals, _solve(gram(residuals, people), ridge_of_ratings), listed, company)
+    return ItemToItem(base, residuals, _solve(gram(residuals, people), ridge_of_ratings), listed, company)
 
 
 def _solve(of: np.ndarray, ridge: float) -> np.ndarray:

@@ -5,46 +5,25 @@ the cosine of the items' deviations, doubted where few people know both. Items a
 what the row has; where every cell has a value, by the predicted value.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
-import scipy.sparse as sp
 
 from tasks.recommenders import Train, bias
-from tasks.recommenders._cells import dense, gram, keep_largest, mask_of, pick, weights_of
+from tasks.recommenders._cells import dense, gram, keep_largest, mask_of, weights_of
+from tasks.recommenders._items import ItemToItem
 
 NEIGHBOURS = 100
 DOUBT = 50.0  # people's worth of doubt about a similarity
 LITTLE = 0.5  # similarity's worth of doubt about an average of few neighbours
 
 
-@dataclass(frozen=True)
-class ItemKnn:
-    """The similarities of each item's neighbours, 0 elsewhere: column = the item asked for."""
+class ItemKnn(ItemToItem):
+    """Weights are the similarities of each item's neighbours, 0 elsewhere; deviations are averaged over them."""
 
-    base: bias.Biases
-    residuals: Train
-    ratings: np.ndarray
-    listed: sp.csr_array | None  # 1 where a row has the item; None: every row has every item
-    company: np.ndarray | None
-
-    def rows(self, users: np.ndarray) -> np.ndarray:
-        """Scores for every item."""
-        if self.listed is None:
-            return self._ratings(users)
-        return dense(self.listed, users) @ self.company
-
-    def predict(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
-        """Predictions of single cells."""
-        return pick(self._ratings, users, items)
-
-    def _ratings(self, users: np.ndarray) -> np.ndarray:
+    def _deviations(self, users: np.ndarray) -> np.ndarray:
         known = self.ratings.sum(axis=0)
         if self.listed is not None:
             known = dense(self.listed, users) @ self.ratings
-        return self.base.rows(users) + dense(self.residuals, users) @ self.ratings / (
-            known + np.float32(LITTLE)
-        )
+        return super()._deviations(users) / (known + np.float32(LITTLE))
 
 
 def fit(

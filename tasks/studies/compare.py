@@ -2,19 +2,24 @@
 
 Each entry is made, judged and thrown away: candidates lie in a directory of their own below the store's private/, and
 nothing is published. Ratings are read once. Risk is the gate's: the upper bound of what each attack achieves on the
-candidate made from all ratings. Attacks of two kinds: those held to 1/k, which name people or undo their disguise, and
-of which `worst_risk` is the highest bound; and those that learn something else (membership, what a group's means tell),
-each on a scale of its own. Utility is that of recommenders trained on the shadow's release (compare_utility.py).
+candidate made from all ratings, or what it achieved where it has no interval. Attacks of two kinds: those held to 1/k,
+which name people or undo their disguise, and of which `worst_risk` is the highest bound; and those that learn something
+else (membership, what a group's means tell), each on a scale of its own. Where groups are published, two attacks tell
+of the least protected person (checks/linkage/every_target.py) instead of people in general: they have no interval, and
+`worst_risk`, which compares chances in general, leaves them to the table. Utility is that of recommenders trained on
+the shadow's release (compare_utility.py).
 """
 
 import contextlib
 import datetime
+import json
 import logging
 import os
 import tempfile
 import time
+import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +33,10 @@ from tasks import pipeline
 from tasks.config import ReleaseConfig
 from tasks.config.gate import check_names
 from tasks.engine import engine, single_threaded
-from tasks.errors import Refused, UsageError
+from tasks.errors import MurmurError, Refused, UsageError
 from tasks.keys import OwnerKey
 from tasks.progress import Progress, StepProgress, log_progress
-from tasks.store import Store, digest, make_private, owner_only, read_json, remove
+from tasks.store import Store, digest, digest_of, make_private, owner_only, read_json, remove, write_bytes
 from tasks.studies.compare_entries import Entry, read
 from tasks.studies.compare_plot import draw
 from tasks.studies.compare_utility import Held, measure_original, measure_release, read_held, summary
@@ -51,10 +56,13 @@ def compare(
     plot: Path | None = None,
     key: OwnerKey | None = None,
     progress: Progress | None = None,
+    notes: Path | None = None,
 ) -> dict[str, Any]:
-    """Make and judge every entry of `methods`; returns the contract's JSON of `compare`.
+    """Make and judge every entry of `methods`; returns the answer as JSON.
 
-    `key` replaces the owner's secret where nothing private is compared and anybody shall get the same figures.
+    An entry that cannot be made has the status "failed", and the others are compared; when none can be made, that is an
+    error. `key` replaces the owner's secret where nothing private is compared and anybody shall get the same figures.
+    `notes` is a file for the rows so far: an interrupted comparison of the same ratings goes on where it was.
     """
     entries = read(methods, config)
     if plot:
@@ -65,13 +73,27 @@ def compare(
         work = inside.private(config.release.name, snapshot) / "work"
         key = key or OwnerKey.load(store.root)
         run = pipeline.Run(config, snapshot, inside, key, workers, work, tell)
-        study = Study(run, pipeline.execute("ingest", run), place)
-        _refuse_few_people(entries, study.ingest["counts"]["users"])
-        rows = []
+        ingest = pipeline.execute("ingest", run)
+        _refuse_few_people(entries, ingest["counts"]["users"])
+        made, originals = _noted(notes, ingest)
+        study = Study(run, ingest, place, originals)
+        rows, problems = [], []
         for number, entry in enumerate(entries):
             tell("compare", number, len(entries) + 1)
             log.info("compare: %s", entry.text)
-            rows.append(study.row(entry))
+            which = digest_of(entry.config.model_dump(mode="json"))
+            if which not in made:
+                try:
+                    made[which] = study.row(entry)
+                except Exception as problem:  # whatever it is, it is this entry's, and the others took hours
+                    problems.append(problem)
+                    rows.append(_failed(entry, problem))
+                    continue
+                if notes:
+                    _note(notes, ingest, made, originals)
+            rows.append(made[which])
+        if len(problems) == len(entries):
+            raise problems[0]
         tell("compare", len(entries), len(entries) + 1)
         original = study.original_row()
         tell("compare", len(entries) + 1, len(entries) + 1)
@@ -131,6 +153,49 @@ def _refuse_few_people(entries: list[Entry], users: int) -> None:
             )
 
 
+def _noted(notes: Path | None, ingest: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The rows, and what was found about the original, of an earlier run of the same code on the same ratings."""
+    if notes and notes.exists():
+        found = read_json(notes)
+        if found["of"] == _version(ingest):
+            return found["rows"], found["originals"]
+    return {}, {}
+
+
+def _note(notes: Path, ingest: dict[str, Any], rows: dict[str, Any], originals: dict[str, Any]) -> None:
+    found = {"of": _version(ingest), "rows": rows, "originals": originals}
+    write_bytes(notes, json.dumps(found, allow_nan=False).encode())
+
+
+def _version(ingest: dict[str, Any]) -> str:
+    return f"{pipeline.code_version()} {ingest['digest']}"
+
+
+def _failed(entry: Entry, problem: Exception) -> dict[str, Any]:
+    """The row of an entry that could not be made. A foreign exception may quote a source id: only its kind and place
+    are told."""
+    if isinstance(problem, MurmurError):
+        why = problem.what
+    else:
+        place = traceback.extract_tb(problem.__traceback__)[-1]
+        why = f"unexpected {type(problem).__name__} in {Path(place.filename).name}, line {place.lineno}"
+    log.warning("compare: %s failed: %s", entry.text, why)
+    return {
+        "method": entry.method,
+        "settings": entry.settings,
+        "k": entry.config.privacy.k,
+        "status": "failed",
+        "failed": [],
+        "why": why,
+        "risk": {},
+        **_worst({}),
+        "utility": {},
+        "recommenders": {},
+        "counts": {},
+        "seconds": {},
+    }
+
+
 @dataclass(frozen=True)
 class Study:
     """The ratings all entries share, and what was already found about the original."""
@@ -138,7 +203,7 @@ class Study:
     run: pipeline.Run
     ingest: dict[str, Any]
     place: Path
-    originals: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    originals: dict[str, dict[str, dict[str, float]]]
 
     def row(self, entry: Entry) -> dict[str, Any]:
         """Make an entry's candidate, let the gate judge it, train on its shadow."""
@@ -157,7 +222,7 @@ class Study:
         verdict = (
             read_json(validated / "private" / "verdict.json") if judged else {"failed": [], "checks": []}
         )
-        risk = {c["name"]: c["ci_high"] for c in verdict["checks"] if c["name"] in check_names(("attacks",))}
+        attacks = {c["name"]: c for c in verdict["checks"] if c["name"] in check_names(("attacks",))}
         utility, figures = self._utility(run) if "evaluate" in run.given else ({}, {})
         return {
             "method": entry.method,
@@ -165,9 +230,10 @@ class Study:
             "k": entry.config.privacy.k,
             "status": "refused" if refusal else "published",
             "failed": verdict["failed"],
-            "why": refusal.what if refusal else None,
-            "risk": risk,
-            **_worst(risk),
+            # Which checks refuse it suffices; a step that refuses to make it has no check's name.
+            "why": refusal.what if refusal and not judged else None,
+            "risk": _risks(attacks),
+            **_worst(attacks),
             "utility": utility,
             "recommenders": figures,
             "counts": read_json(validated / "candidate" / "manifest.json")["counts"] if judged else {},
@@ -178,20 +244,20 @@ class Study:
         """The ratings with the names removed: what the attacks achieve on them, what can be learned from them."""
         tell = StepProgress("original", self.run.progress)
         checks = [registered()[name] for name in check_names(("attacks",))]
-        risk = {}
+        attacks = {}
         with (
             pipeline.measured("original", self.run),
             single_threaded(),
             contextlib.closing(raw_case(self.run.config.source, self.run.snapshot, self.run.engine)) as case,
         ):
             for done, check in enumerate(checks, start=1):
-                risk[check.name] = run_check(check, case, check.threshold).to_json()["ci_high"]
+                attacks[check.name] = run_check(check, case, check.threshold).to_json()
                 tell(done, len(checks))
                 case.forget()
         figures = next(iter(self.originals.values()), {})
         return {
-            "risk": risk,
-            **_worst(risk),
+            "risk": _risks(attacks),
+            **_worst(attacks),
             "utility": summary(figures, figures) if figures else {},
             "recommenders": figures,
             "counts": {name: self.ingest["counts"][name] for name in ("users", "items", "ratings")},
@@ -218,12 +284,21 @@ class Study:
         return self.originals[split]
 
 
-def _worst(risk: dict[str, float | None]) -> dict[str, Any]:
-    """The highest bound among the attacks that are held to 1/k: those whose own threshold is 1."""
-    held = {
-        name: bound
-        for name, bound in risk.items()
-        if bound is not None and registered()[name].threshold == 1.0
+def _risks(attacks: dict[str, dict[str, Any]]) -> dict[str, float | None]:
+    """Each attack's upper bound; where it has no interval, what it achieved."""
+    return {
+        name: found["observed"] if found["ci_high"] is None else found["ci_high"]
+        for name, found in attacks.items()
     }
-    worst = max(held, key=lambda name: held[name], default=None)
+
+
+def _worst(attacks: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The highest bound among the attacks that are held to 1/k: those whose own threshold is 1. Of equal ones, one that
+    names people rather than one that undoes their disguise."""
+    held = {
+        name: found["ci_high"]
+        for name, found in attacks.items()
+        if found["ci_high"] is not None and registered()[name].threshold == 1.0
+    }
+    worst = max(held, key=lambda name: (held[name], not name.endswith("-reconstruction")), default=None)
     return {"worst_risk": held[worst] if worst else None, "worst_attack": worst}

@@ -59,15 +59,17 @@ def _entry(text: str, base: ReleaseConfig) -> Entry:
     file = available[method].__name__.rpartition(".")[2]
     own = TABLES.get(file, tuple(name for name in (file,) if name in ReleaseConfig.model_fields))
     settings: dict[str, Any] = {}
+    places: set[tuple[str, str]] = set()
     for part in parts:
         key, equals, value = part.partition("=")
         if not equals:
             raise UsageError(
                 f"'{part}' is no setting", where=where, remedy="write key=value, several with : between them"
             )
-        if key in settings:
-            raise UsageError(f"'{key}' is set twice", where=where, remedy="set it once")
-        table, name = _place(key, ("privacy", *own), where)
+        table, name = place = _place(key, ("privacy", *own), where)
+        if place in places:  # also under another name: k is privacy.k
+            raise UsageError(f"'{table}.{name}' is set twice", where=where, remedy="set it once")
+        places.add(place)
         settings[key] = tables.setdefault(table, {})[name] = _value(value)
     return Entry(text, method, settings, parse(tables, where))
 

@@ -34,6 +34,8 @@ def figures():
         row("perturbation", "refused", failed=["scoring", "recovery"], settings={"amount": 0.5}),
         row("predictive-simple", "refused", why="cannot be reached", risk={}, worst_risk=None, worst_attack=None,
             utility={}, recommenders={}, seconds={}),
+        row("microaggregation", "failed", why="too wide", risk={}, worst_risk=None, worst_attack=None,
+            utility={}, recommenders={}, seconds={}),
     ]  # fmt: skip
     machine = {"date": "2026-01-01", "commit": "abc"}
     return {"machine": machine, "dataset": "movielens-1m", "rows": rows, "original": original}
@@ -45,9 +47,10 @@ def test_every_release_has_a_line_and_a_reason(figures):
     assert "|  | original, names removed |  | 0.010 |" in text
     assert "- perturbation (amount 0.5): scoring, recovery" in text
     assert "- predictive-simple: cannot be reached" in text
-    assert "| recovery | 0.400 | 0.400 | – | 0.400 |" in text
+    assert "| recovery | 0.400 | 0.400 | – | – | 0.400 |" in text
     assert "| predictive-padded (k 20) | 2 | 9 | 0 |" in text
     assert "make compare" in text
+    assert "- microaggregation: too wide" in text
     assert "None" not in text
 
 
