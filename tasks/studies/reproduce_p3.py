@@ -207,7 +207,7 @@ def _bars(k: int, sse: float, dr: float, about: DataSet) -> dict[str, dict[str, 
     """What was printed and how far ours may be from it: SSE only on the same data, DR on Jester's first file too."""
     if k == UNPRINTED_K:
         return {"SSE": {"other_data": sse}, "DR %": {"other_data": dr}}
-    points = MOST_AT_SMALL_K if k <= SMALL_K or not about.exactly else MOST_AT_LARGE_K
+    points = MOST_AT_SMALL_K if k <= SMALL_K else MOST_AT_LARGE_K
     where = "paper" if about.exactly else "other_data"
     return {
         "SSE": {where: sse, "tolerance": SSE_SHARE * sse if about.exactly else None},
@@ -259,7 +259,7 @@ def table_3(
     names = {
         f"MDAV, {grouped.row}": (grouped, about.mae[0], about.percent[0]),
         f"GNA, {noisy.row}": (noisy, about.mae[1], about.percent[1]),
-        f"GNA at our DR of MDAV, {matched.row}": (matched, None, None),
+        f"GNA nearest to our DR of MDAV, {matched.row}": (matched, None, None),
     }
     where = "paper" if about.exactly else "other_data"
     cells = []
