@@ -5,7 +5,7 @@ profiles: they are read in blocks, or mapped from the arrays that `unpack` leave
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,19 +124,41 @@ def write_sparse(path: Path, first_group: int, sizes: np.ndarray, codes: sp.csr_
 
 def join(parts: Sequence[Path], path: Path, progress: Callable[[int], None] = lambda done: None) -> None:
     """Make one file of the parts, each a row group of its own, and remove them."""
-    with contextlib.ExitStack() as open_files:
-        writer = None
+    with _row_groups(path) as add:
         for done, part in enumerate(parts, start=1):
             with pa.memory_map(str(part)) as source:
-                table = pa.ipc.open_file(source).read_all()
-                if writer is None:
-                    packed = EVERY_ITEM if table.column("items").null_count == len(table) else ITEM_LISTS
-                    plain = {"write_statistics": False, "use_dictionary": False}
-                    writer = open_files.enter_context(pq.ParquetWriter(path, SCHEMA, **packed, **plain))
-                writer.write_table(table, row_group_size=len(table))
-                del table  # it lies in the mapped file
+                add(pa.ipc.open_file(source).read_all())
             part.unlink()
             progress(done)
+
+
+def write_dense_blocks(path: Path, blocks: Iterable[tuple[int, np.ndarray, np.ndarray]]) -> int:
+    """Profiles that rate every item, straight to the file, each block (first group, sizes, codes) a row group of its
+    own; returns the number of cells."""
+    cells = 0
+    with _row_groups(path) as add:
+        for first_group, sizes, codes in blocks:
+            counts = np.full(len(codes), codes.shape[1])
+            add(_table(first_group, sizes, None, counts, codes.reshape(-1)))
+            cells += codes.size
+    return cells
+
+
+@contextlib.contextmanager
+def _row_groups(path: Path) -> Iterator[Callable[[pa.Table], None]]:
+    """A file that takes tables, a row group each."""
+    with contextlib.ExitStack() as open_files:
+        writer = None
+
+        def add(table: pa.Table) -> None:
+            nonlocal writer
+            if writer is None:
+                packed = EVERY_ITEM if table.column("items").null_count == len(table) else ITEM_LISTS
+                plain = {"write_statistics": False, "use_dictionary": False}
+                writer = open_files.enter_context(pq.ParquetWriter(path, SCHEMA, **packed, **plain))
+            writer.write_table(table, row_group_size=len(table))
+
+        yield add
 
 
 def is_dense(path: Path) -> bool:
@@ -260,6 +282,17 @@ def _write(
     counts: np.ndarray,
     codes: np.ndarray,
 ) -> None:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
+        writer.write_table(_table(first_group, sizes, items, counts, codes))
+
+
+def _table(
+    first_group: int,
+    sizes: np.ndarray,
+    items: np.ndarray | None,
+    counts: np.ndarray,
+    codes: np.ndarray,
+) -> pa.Table:
     rows = len(sizes)
     ends = np.concatenate([[0], np.cumsum(counts)])
     in_bytes = (ends * codes.dtype.itemsize).astype(np.int32)  # a part is far below 2 GB
@@ -276,6 +309,4 @@ def _write(
         lists,
         pa.BinaryArray.from_buffers(pa.binary(), rows, buffers),
     ]
-    table = pa.table(columns, schema=SCHEMA)
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
-        writer.write_table(table)
+    return pa.table(columns, schema=SCHEMA)

@@ -49,7 +49,7 @@ def params(config: ReleaseConfig) -> Params:
     )
 
 
-def make(job: Job) -> list[int]:
+def make(job: Job) -> int:
     """Average blocks of groups in parallel."""
     ratings = Ratings(job.inputs["ingest"])
     model = job.params.model

@@ -63,7 +63,7 @@ def coding(config: ReleaseConfig) -> profiles.Coding:
     return profiles.Coding("float32", unit="z-score" if chosen.scheme == "z-scores" else "rating")
 
 
-def make(job: Job) -> list[int]:
+def make(job: Job) -> int:
     """Disguise blocks of people in parallel."""
     ratings = Ratings(job.inputs["ingest"])
     chosen: Perturbation = job.params.perturbation

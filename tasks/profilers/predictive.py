@@ -6,6 +6,7 @@
 Whatever the method, a cell with fewer than `min_contributors` real ratings shows predictions only.
 """
 
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from tasks.config.base import Settings
 from tasks.kernels.homogenize import boost, group_cells, observed_shifts, padded_codes, simple_profiles
 from tasks.kernels.padded import LowRank, encode
 from tasks.pipeline import Job
-from tasks.profilers._parts import members_of, write_parts
+from tasks.profilers._parts import members_of, sorted_by_group, write_parts
 from tasks.ratings import Ratings
 from tasks.steps.padding import open_model
 
@@ -49,8 +50,10 @@ def params(config: ReleaseConfig) -> Params:
     return Params(**chosen, keep_observed=config.padding.keep_observed, scale=config.source.scale)
 
 
-def make(job: Job) -> list[int]:
-    """Homogenize blocks of groups in parallel."""
+def make(job: Job) -> int:
+    """Homogenize blocks of groups in parallel, or here where predictions alone are published."""
+    if not job.params.uses_ratings:
+        return _write_predictions(job)
     ratings = Ratings(job.inputs["ingest"])
     return write_parts(
         job,
@@ -60,6 +63,25 @@ def make(job: Job) -> list[int]:
         padding=job.inputs["padding"],
         params=job.params,
     )
+
+
+def _write_predictions(job: Job) -> int:
+    """Mean predictions, multiplied out where they are written: that takes less than to write and read a part."""
+    params: Params = job.params
+    model, (order, starts) = open_model(job.inputs["padding"]), sorted_by_group(job)
+    items = np.asarray(model.items)
+    ranges = _blocks(Ratings(job.inputs["ingest"]), order, starts, params)
+
+    def blocks() -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        for done, (start, stop) in enumerate(ranges):
+            job.progress(done, len(ranges))
+            sizes = np.diff(starts[start : stop + 1])
+            users = np.asarray(model.users[order[starts[start] : starts[stop]]])
+            labels = np.repeat(np.arange(len(sizes)), sizes)
+            means = LowRank(users, items, model.mean).group_means(labels, len(sizes))
+            yield start, sizes, padded_codes(means, None, params.scale, params.rating_step)
+
+    return profiles.write_dense_blocks(job.out / "groups.parquet", blocks())
 
 
 def _blocks(ratings: Ratings, order: np.ndarray, starts: np.ndarray, params: Params) -> list[tuple[int, int]]:
@@ -84,10 +106,8 @@ def _homogenize_block(
     means = model.group_means(labels, len(sizes))
     ratings = Ratings(ingest)
     if params.method == "predictive-padded":
-        shifts = None
-        if params.keep_observed:
-            observed = ratings.by_user.take(users)
-            shifts = observed_shifts(model, observed, labels, sizes, params.min_contributors)
+        observed = ratings.by_user.take(users)
+        shifts = observed_shifts(model, observed, labels, sizes, params.min_contributors)
         codes = padded_codes(means, shifts, params.scale, params.rating_step)
         profiles.write_dense(path, start, sizes, codes)
         return codes.size

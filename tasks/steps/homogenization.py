@@ -23,9 +23,6 @@ def params(config: ReleaseConfig) -> Params:
 
 
 def run(job: Job) -> dict[str, Any]:
-    """Make the profiles in parts and join them."""
+    """Make the profiles."""
     cells = methods.profiler(job.config).make(replace(job, params=job.params.profiler))
-    parts = sorted(job.out.glob("part-*.arrow"))
-    joined = job.out / "groups.parquet"
-    profiles.join(parts, joined, lambda done: job.progress(len(parts) + done, 2 * len(parts)))
-    return {"groups": sum(profiles.row_groups(joined)), "cells": sum(cells)}
+    return {"groups": sum(profiles.row_groups(job.out / "groups.parquet")), "cells": cells}
