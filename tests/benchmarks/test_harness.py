@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import growth, netflix, page, peers, plots, results, stages
+from benchmarks import growth, netflix, output, page, peers, plots, results, stages
 from benchmarks import mdav as microaggregation
 from benchmarks.naive import mdav, naive_distances, sum_of_squares
 from benchmarks.results import Bar
@@ -341,3 +341,11 @@ def test_microaggregation_is_compared_with_the_textbook_on_the_same_records():
 def test_groups_that_are_not_the_textbooks_are_no_benchmark():
     with pytest.raises(AssertionError, match="not the textbook's"):
         microaggregation.compare("planted", lambda: np.zeros(3), lambda: np.ones(3), None)
+
+
+def test_output_runs_the_whole_step(tmp_path):
+    rates = output.measure(60, 40, tmp_path)
+    assert len(rates) == output.ROUNDS
+    assert all(rate > 0 for rate in rates)
+    assert [place.name for place in tmp_path.iterdir() if place.name not in output.INPUTS] == ["store"]
+    assert not list((tmp_path / "store").rglob("groups.parquet"))
