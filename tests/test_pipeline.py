@@ -213,7 +213,7 @@ def test_a_full_disk_is_said_in_any_step_and_leaves_nothing_of_it(made, tmp_path
     def full(*_):
         raise problem
 
-    monkeypatch.setattr(profiles, "join", full)
+    monkeypatch.setattr(profiles, "write_dense_blocks", full)
     with pytest.raises(DiskFull, match="no space left") as told:
         pipeline.run(config, SNAPSHOT, store)
     step = store.private("films", SNAPSHOT) / "work" / "homogenization"
