@@ -512,7 +512,8 @@ def test_the_report_shows_z_scores(ratings, opened):
 ALL = {"every_item": True}
 STRENGTHS = [
     ({"amount": 1 / 3}, {*RECONSTRUCTIONS, "nearest-record"}),
-    ({"amount": 2 / 3}, {*RECONSTRUCTIONS, "nearest-record"}),  # by k-means: of some people, not of the average
+    # k-means is refused for what it tells of some people, not of the average.
+    ({"amount": 2 / 3}, {*RECONSTRUCTIONS, "nearest-record"}),
     ({"amount": 1.0}, {"pca-reconstruction", "svd-em-reconstruction", "nearest-record"}),
     ({"amount": 2.0}, {"nearest-record"}),
     ({"amount": 1.0, "flexible": True}, {*RECONSTRUCTIONS, "nearest-record"}),
