@@ -266,7 +266,7 @@ def table_3(
     for row, (setting, mae, percent) in names.items():
         ours, span = found[setting][CLIPPED], scale[1] - scale[0]
         bar: dict[str, float] = {}
-        if about.exactly and row.startswith("GNA at"):
+        if about.exactly and setting == matched:
             bar = {"at_least": least}
         made = cell("3", row, "MAE", ours["MAE"], **{where: mae}, **bar)
         if about.exactly and setting == grouped:
