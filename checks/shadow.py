@@ -132,6 +132,7 @@ def _part(
         unlisted_users=truth.source_users - int(truth.seen[rows].sum()),
         days=None if truth.days is None else truth.days[places],
         files=None,
+        attributes={name: values.take(pa.array(rows)) for name, values in truth.attributes.items()},
     )
 
 

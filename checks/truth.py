@@ -8,7 +8,7 @@ import contextlib
 import datetime
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,7 +86,8 @@ class Truth:
     `row_of_user` is the row of groups.parquet where the release lists the user (−1: nowhere);
     `raters` counts each item's raters in the whole source, people who are not in the release included;
     `seen` tells who of the membership is in the source at all; `days` is when each rating was given, in days
-    since 1970, where the source says so; `items` are the columns' names; `salt` is the
+    since 1970, where the source says so; `attributes` is what the source knows of people beside their ratings, a row
+    per user and null where it knows nothing; `items` are the columns' names; `salt` is the
     release's fingerprint, from which the judge draws whom to attack and with what; `files` are the working files
     that the ratings are mapped from, if they are.
     """
@@ -102,6 +103,7 @@ class Truth:
     items: pa.StringArray | None = None
     salt: str = ""
     files: tempfile.TemporaryDirectory | None = None
+    attributes: dict[str, pa.DictionaryArray] = field(default_factory=dict)
 
     @property
     def users(self) -> int:
@@ -197,7 +199,7 @@ class Truth:
         ids, files = IdArrays(membership.users, release.items), IdFiles(private, release.directory)
         with _kept(working_files(private)) as place:
             matrix = read_matrix(source, snapshot, ids, files, Path(place.name), engine)
-            return cls._of(release, membership, matrix, place)
+            return cls._of(release, membership, matrix, place, _attributes(source, snapshot, membership))
 
     @classmethod
     def alone(cls, source: Source, snapshot: datetime.date) -> "Truth":
@@ -209,7 +211,8 @@ class Truth:
         everybody = Membership(users, names, np.arange(len(users), dtype=np.int32))
         with _kept(working_files(None)) as place:
             matrix = read_matrix(source, snapshot, IdArrays(users, items), None, Path(place.name), None)
-            return cls._of(_Nothing(items, names), everybody, matrix, place)
+            known = _attributes(source, snapshot, everybody)
+            return cls._of(_Nothing(items, names), everybody, matrix, place, known)
 
     @classmethod
     def build(cls, release: Release, membership: Membership, blocks: Iterable["RatingBlock"]) -> "Truth":
@@ -226,6 +229,7 @@ class Truth:
         membership: Membership,
         matrix: Matrix,
         files: tempfile.TemporaryDirectory,
+        attributes: dict[str, pa.DictionaryArray] | None = None,
     ) -> "Truth":
         return cls(
             membership,
@@ -239,6 +243,7 @@ class Truth:
             release.items,
             release.fingerprint,
             files,
+            attributes or {},
         )
 
 
@@ -282,6 +287,22 @@ def _ids(blocks: Iterable["RatingBlock"]) -> tuple[pa.StringArray, pa.StringArra
                 parts[:] = [pc.unique(pa.concat_arrays(parts))]
     users, items = (pc.unique(pa.concat_arrays(found[name])) for name in ("users", "items"))
     return users.sort(), items.sort()
+
+
+def _attributes(
+    source: Source, snapshot: datetime.date, membership: Membership
+) -> dict[str, pa.DictionaryArray]:
+    """What the source knows of the people in the membership, in its order."""
+    from tasks.formats import attributes
+
+    table = attributes(source, snapshot)
+    if table is None:
+        return {}
+    row = pc.index_in(membership.users, value_set=table.column("user").combine_chunks())
+    return {
+        name: table.column(name).combine_chunks().take(row).dictionary_encode()
+        for name in table.column_names[1:]
+    }
 
 
 def _rows(release: "Release | _Nothing", membership: Membership) -> np.ndarray:

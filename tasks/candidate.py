@@ -33,7 +33,7 @@ class Candidate:
 def build(job: Job, groups: Path, labels: np.ndarray, utility: Path) -> Candidate:
     """Bring together the group profiles, the pseudonyms of their members, the items and the promises."""
     candidate = Candidate(job.out / "candidate", job.out / "private")
-    ratings = Ratings(job.inputs["ingest"])
+    ratings = Ratings(job.ratings)
     ids = ratings.user_ids()
     write_release(job, candidate, groups, ids, pseudonyms(job, ids), labels)
     shutil.copytree(utility, candidate.private / "utility", ignore=shutil.ignore_patterns("step.json", ".*"))
@@ -54,7 +54,7 @@ def write_release(
     for directory in (place.public, place.private):
         directory.mkdir(exist_ok=True)
     link(groups, place.public / "groups.parquet")
-    items = pa.array(Ratings(job.inputs["ingest"]).item_ids(), pa.string())
+    items = pa.array(Ratings(job.ratings).item_ids(), pa.string())
     pq.write_table(pa.table({"item": items}), place.public / "items.parquet")
     _write_members(ids, names, labels, place)
     users = int((labels >= 0).sum())

@@ -69,7 +69,7 @@ def own_scales(ratings: Ratings, coding: profiles.Coding, every_item: bool) -> O
 def learn(job: Job, unpacked: Path, coding: profiles.Coding, out: Path) -> LowRank:
     """Train on released records (as `profiles.unpack` left them); predictions are in the release's unit, by record."""
     released = profiles.open_unpacked(unpacked, coding.dtype)
-    records, n_items = len(released.sizes), Ratings(job.inputs["ingest"]).n_items
+    records, n_items = len(released.sizes), Ratings(job.ratings).n_items
     settings = padding.params(job.config)
     if coding.unit == "z-score":  # z-scores spread about as much as ratings from 1 to 5 do
         settings = settings.model_copy(update={"span": REGULARIZATION_SPAN})

@@ -111,6 +111,12 @@ class Job:
         """Runs functions over blocks."""
         return self.run.engine
 
+    @property
+    def ratings(self) -> Path:
+        """The ratings this step works on: as ingested, or as a step before it changed them (methods.CHANGES)."""
+        changed = next((name for name in methods.CHANGES if name in self.inputs), "ingest")
+        return self.inputs[changed]
+
     def rng(self, *names: object) -> "np.random.Generator":
         """The keyed random stream of this step (and block)."""
         return self.run.rng(self.name, *names)

@@ -4,6 +4,7 @@ Workers open the directory themselves and touch only the pages of their block, s
 the Dask scheduler and never have to fit into one process.
 
     users.parquet  items.parquet            the id of each row and column (strings, sorted)
+    attributes.parquet                      what is known of each user beside ratings, where anything is (null: not)
     by_user/  indptr indices values [timestamps] .npy       CSR, items ascending within a user
     by_item/  indptr indices values .npy                    the transpose, users ascending within an item
 """
@@ -113,6 +114,14 @@ class Ratings:
         """Ids of the items, by column."""
         return pq.read_table(self.directory / "items.parquet").column("item").to_pylist()
 
+    def attributes(self) -> dict[str, pa.DictionaryArray]:
+        """What is known of the users by row, by attribute (null: not known). Secret: never outside private/."""
+        path = self.directory / "attributes.parquet"
+        if not path.exists():
+            return {}
+        table = pq.read_table(path)
+        return {name: table.column(name).combine_chunks().dictionary_encode() for name in table.column_names}
+
     def _side(self, name: str, columns: int) -> Side:
         def load(array: str) -> np.ndarray:
             return np.load(self.directory / name / f"{array}.npy", mmap_mode="r")
@@ -124,6 +133,12 @@ def write_ids(directory: Path, column: str, ids: pa.Array | list[str]) -> None:
     """Write users.parquet or items.parquet."""
     table = pa.table({column: pa.array(ids, pa.string())})
     pq.write_table(table, directory / f"{column}s.parquet", compression="zstd")
+
+
+def write_attributes(directory: Path, attributes: dict[str, pa.Array]) -> None:
+    """Write attributes.parquet, a row per user."""
+    table = pa.table({name: values.cast(pa.string()) for name, values in attributes.items()})
+    pq.write_table(table, directory / "attributes.parquet", compression="zstd")
 
 
 def write_matrix(directory: Path, matrix: sp.csr_array, timestamps: np.ndarray | None = None) -> None:

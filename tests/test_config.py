@@ -36,7 +36,7 @@ def with_(**tables):
         (with_(gate={"k-anonymity": 0.5}), "gate", "whole number of at least 1"),
         (with_(gate={"diversity": 2.5}), "gate", "whole number of at least 1"),
         (with_(padding={"regularization": float("inf")}), "padding.regularization", "finite"),
-        (with_(privacy={"protect": ["gender"]}), "privacy.protect", "not available"),
+        (with_(privacy={"protect": ["religion"]}), "privacy.protect", "nothing is known of religion"),
         (with_(series={"mode": "sticky"}), "series.mode", "independent"),
         (with_(clustering={"metric": "cosine"}), "clustering.metric", "weighted-squared"),
         ({"release": {"name": "x"}}, "source", "add it"),

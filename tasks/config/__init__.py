@@ -55,9 +55,10 @@ class ReleaseConfig(Settings):
     @model_validator(mode="after")
     def _possible(self) -> "ReleaseConfig":
         low, high = self.source.scale
-        if self.privacy.protect:
+        if unknown := sorted(set(self.needed_attributes) - set(self.source.attribute_names)):
             raise ValueError(
-                "privacy.protect: judging inferred attributes is not available in this version; remove it"
+                f"privacy.protect: nothing is known of {', '.join(unknown)}; name a user table in "
+                "source.attributes.path and the attribute in source.attributes.columns, or remove it"
             )
         if self.series.mode != "independent":
             raise ValueError("series.mode: only 'independent' is available in this version")
@@ -81,6 +82,11 @@ class ReleaseConfig(Settings):
                 f"{synthetic.users} users can form at k={self.privacy.k}; lower l or k"
             )
         return self
+
+    @property
+    def needed_attributes(self) -> tuple[str, ...]:
+        """The attributes without which this release cannot be made or judged."""
+        return tuple(dict.fromkeys(self.privacy.protect))
 
     @property
     def population(self) -> str:

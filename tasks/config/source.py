@@ -1,6 +1,7 @@
 """[source]: where the ratings come from."""
 
 import math
+from itertools import pairwise
 from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -29,6 +30,14 @@ SCALES: dict[str, tuple[float, float]] = {
 }
 
 
+def _known_encoding(value: str) -> str:
+    try:
+        "".encode(value)
+    except LookupError:
+        raise ValueError("not an encoding Python knows; use for example 'utf-8' or 'latin-1'") from None
+    return value
+
+
 class Columns(Settings):
     """Which column of a csv or parquet file holds what."""
 
@@ -36,6 +45,88 @@ class Columns(Settings):
     item: str = "item"
     rating: str = "rating"
     timestamp: str | None = "timestamp"
+
+
+# The attributes a format's own user table has; any other comes from the table that source.attributes.path names.
+OWN_ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    "synthetic": ("gender",),
+    "movielens-100k": ("gender", "age", "occupation"),
+    "movielens-1m": ("gender", "age", "occupation"),
+}
+USUAL_ATTRIBUTES = ("gender", "age")
+# Ages in years are cut as paper 004 does (the World Health Organization's youth), unless the file says otherwise.
+OWN_EDGES: dict[str, dict[str, tuple[float, ...]]] = {"movielens-100k": {"age": (18.0, 36.0)}}
+
+
+def _texts(groups: dict) -> dict:
+    """Values of groups as text, however they were written."""
+    return {
+        group: tuple(map(str, some)) if isinstance(some, list | tuple) else some
+        for group, some in groups.items()
+    }
+
+
+class Attributes(Settings):
+    """What is known about people beside their ratings (a table `[source.attributes]`). Never published."""
+
+    path: str | None = Field(
+        default=None, description="a csv or parquet table with a row per user; {snapshot} is filled in"
+    )
+    user: str = Field(default="user", description="its column of user ids")
+    delimiter: str = Field(default=",", min_length=1, max_length=1)
+    encoding: str = "utf-8"
+    columns: tuple[str, ...] | None = Field(
+        default=None, description="which attributes; absent: gender and age where the format has them"
+    )
+    groups: dict[str, dict[str, tuple[str, ...]]] = Field(
+        default={}, description="values put together: age = { youth = [18, 25, 35] }; all others are 'other'"
+    )
+    edges: dict[str, tuple[float, ...]] = Field(
+        default={}, description="numbers cut into ranges: age = [18, 36] is below 18, 18 to below 36, from 36"
+    )
+
+    _known_encoding = field_validator("encoding")(_known_encoding)
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _a_list_of_names(cls, value: object) -> object:
+        return tuple(value) if isinstance(value, list) else value
+
+    @field_validator("groups", mode="before")
+    @classmethod
+    def _values_as_text(cls, value: object) -> object:
+        if not isinstance(value, dict):
+            return value
+        return {name: _texts(of) if isinstance(of, dict) else of for name, of in value.items()}
+
+    @field_validator("edges", mode="before")
+    @classmethod
+    def _edges_as_numbers(cls, value: object) -> object:
+        if not isinstance(value, dict):
+            return value
+        return {
+            name: tuple(float(v) if isinstance(v, int) and not isinstance(v, bool) else v for v in edges)
+            if isinstance(edges, list | tuple)
+            else edges
+            for name, edges in value.items()
+        }
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Attributes":
+        if self.path is not None and not self.columns:
+            raise ValueError('columns: say which columns of the table are attributes, such as ["gender"]')
+        if self.columns is not None and len(set(self.columns)) != len(self.columns):
+            raise ValueError("columns: an attribute is named twice")
+        for name, edges in self.edges.items():
+            if not edges or any(a >= b for a, b in pairwise(edges)):
+                raise ValueError(f"edges.{name}: give rising numbers, such as [18, 36]")
+        for name, groups in self.groups.items():
+            values = [value for some in groups.values() for value in some]
+            if not values or len(set(values)) != len(values):
+                raise ValueError(f"groups.{name}: give each group its values, and each value to one group")
+            if name in self.edges:
+                raise ValueError(f"groups.{name}: edges.{name} cuts it already; keep one of them")
+        return self
 
 
 class Synthetic(Settings):
@@ -65,6 +156,7 @@ class Source(Settings):
     max_bad_rows: float = Field(default=0.001, ge=0, le=1)
     block_bytes: int = Field(default=8 * 2**20, ge=2**12, description="how much is read at once")
     synthetic: Synthetic = Synthetic()
+    attributes: Attributes = Attributes()
 
     @model_validator(mode="before")
     @classmethod
@@ -84,14 +176,7 @@ class Source(Settings):
             return (float(value[0]), float(value[1]))
         raise ValueError("give two numbers, lowest and highest rating, such as [1.0, 5.0]")
 
-    @field_validator("encoding")
-    @classmethod
-    def _known_encoding(cls, value: str) -> str:
-        try:
-            "".encode(value)
-        except LookupError:
-            raise ValueError("not an encoding Python knows; use for example 'utf-8' or 'latin-1'") from None
-        return value
+    _known_encoding = field_validator("encoding")(_known_encoding)
 
     @model_validator(mode="after")
     def _consistent(self) -> "Source":
@@ -102,4 +187,34 @@ class Source(Settings):
             raise ValueError(
                 f"format '{self.format}' needs a path; add path = \"…\" ({{snapshot}} is filled in)"
             )
+        self._attributes_exist()
         return self
+
+    def _attributes_exist(self) -> None:
+        given = self.attributes
+        own = OWN_ATTRIBUTES.get(self.format, ())
+        if given.path is None and (unknown := sorted(set(given.columns or ()) - set(own))):
+            has = f"has {', '.join(own)}" if own else "has no user table of its own"
+            raise ValueError(
+                f"attributes.columns: format '{self.format}' {has}, not {', '.join(unknown)}; "
+                "name a table in attributes.path"
+            )
+        known = self.attribute_names
+        for key, named in (("groups", given.groups), ("edges", given.edges)):
+            if unknown := sorted(set(named) - set(known)):
+                raise ValueError(f"attributes.{key}: {', '.join(unknown)} is none of attributes.columns")
+
+    @property
+    def attribute_names(self) -> tuple[str, ...]:
+        """The attributes of people that this source is asked for."""
+        if self.attributes.columns is not None:
+            return self.attributes.columns
+        return tuple(name for name in OWN_ATTRIBUTES.get(self.format, ()) if name in USUAL_ATTRIBUTES)
+
+    @property
+    def attribute_edges(self) -> dict[str, tuple[float, ...]]:
+        """Where numbers are cut: as the file says, else as is usual for the format's own table."""
+        own = OWN_EDGES.get(self.format, {}) if self.attributes.path is None else {}
+        return {
+            name: e for name, e in own.items() if name not in self.attributes.groups
+        } | self.attributes.edges

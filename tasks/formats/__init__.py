@@ -7,6 +7,11 @@ A format has two functions:
     read(piece, source, snapshot) -> Iterator[RatingBlock]
         its ratings, in memory bounded by source.block_bytes
 
+and may have a third, where people's attributes come with the ratings:
+
+    attributes(source, snapshot) -> pa.Table | None
+        a column `user` and one per name of source.attribute_names, as text; None where the table is not there
+
 Adding a format is adding its file here and its name to `tasks.config.source.FormatName`. Modules whose names
 begin with an underscore are shared parts.
 """
@@ -17,8 +22,11 @@ from datetime import date
 from importlib import import_module
 from typing import Any
 
+import pyarrow as pa
+
 from tasks.config import Source
 from tasks.errors import UsageError
+from tasks.formats import _attributes
 from tasks.formats._blocks import BadRow, Ids, Piece, RatingBlock
 from tasks.formats._files import expand_path, states
 
@@ -27,6 +35,7 @@ __all__ = [
     "Ids",
     "Piece",
     "RatingBlock",
+    "attributes",
     "expand_path",
     "no_ratings",
     "pieces",
@@ -70,7 +79,36 @@ def read_all(source: Source, snapshot: date) -> Iterator[RatingBlock]:
 
 def state(source: Source, snapshot: date) -> dict[str, str]:
     """A token per file that changes when the file does, so that old results are not taken for new ones."""
-    return states(pieces(source, snapshot))
+    files = pieces(source, snapshot)
+    if source.attributes.path is not None:
+        found = _attributes.named_table(source, snapshot)
+        files = [*files, Piece(found.files, found.container)]
+    elif hasattr(_format(source), "USER_TABLE"):
+        beside = _attributes.beside(source, snapshot, _format(source).USER_TABLE)
+        files = [*files, Piece(beside.files, beside.container)] if beside else files
+    return states(files)
+
+
+def attributes(source: Source, snapshot: date) -> pa.Table | None:
+    """Users and what is known about them (null: not known), as `source.attributes` puts values together; None where
+    nothing is. Secret: never outside private/."""
+    if source.attributes.path is not None:
+        table, where = _attributes.read_named_table(source, snapshot), "source.attributes.path"
+    elif not source.attribute_names or not hasattr(_format(source), "attributes"):
+        return None
+    else:
+        table, where = _format(source).attributes(source, snapshot), f"the user table of {source.format}"
+    if table is None:
+        if source.attributes.columns is not None:
+            raise UsageError(
+                "there is no user table beside the ratings, so nothing is known of "
+                f"{', '.join(source.attribute_names)}",
+                where=expand_path(source, snapshot),
+                remedy="name the directory or archive that holds both in source.path, or the table in "
+                "source.attributes.path",
+            )
+        return None
+    return _attributes.tidy(table.select(["user", *source.attribute_names]), source, where)
 
 
 def no_ratings(source: Source, snapshot: date) -> UsageError:

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from scipy.special import expit, ndtri
 
 from tasks.config import Source
+from tasks.config.source import Synthetic
 from tasks.formats._blocks import Piece, RatingBlock
 
 TABLE_2 = (0.0, 0.046, 0.146, 0.434, 0.770, 1.0)  # cumulative shares of the ratings 1..5, nulls aside
@@ -55,7 +56,9 @@ def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
     stop = source.synthetic.users if piece.stop is None else piece.stop
     for start in range(piece.start, stop, at_once):
         people = _people(np.arange(start, min(start + at_once, stop)), source, snapshot)
-        person, item, rating, when = _world(source).ratings(people, _seconds(snapshot))
+        person, item, rating, when = _world(source.synthetic, source.scale).ratings(
+            people, _seconds(snapshot)
+        )
         yield RatingBlock(
             users=people.names().take(pa.array(person)),
             items=pc.binary_join_element_wise("i", pc.cast(pa.array(item + 1), pa.string()), ""),
@@ -116,8 +119,8 @@ def _people(slots: np.ndarray, source: Source, snapshot: date) -> _People:
 class _World:
     """The items and the thresholds between ratings; the same at every snapshot."""
 
-    def __init__(self, source: Source) -> None:
-        self._settings = world = source.synthetic
+    def __init__(self, settings: Synthetic, scale: tuple[float, float]) -> None:
+        self._settings = world = settings
         rng = np.random.default_rng([world.seed, 0x5EED])
         rank = rng.permutation(world.items) + 1 + 0.02 * world.items
         luck = np.exp(POPULARITY_SD * rng.standard_normal(world.items))
@@ -127,7 +130,7 @@ class _World:
         self._traits = traits.astype(np.float32)
         fame = np.log(self._popularity / self._popularity.mean())
         self._bias = ITEM_SD * (0.9 * rng.standard_normal(world.items) + 0.2 * fame)  # what is known is liked
-        low, high = source.scale
+        low, high = scale
         step = 0.5 if world.half_stars else 1.0
         self._levels = np.arange(low, high + step / 2, step, dtype=np.float32)
         pilot = np.arange(2**40, 2**40 + _PILOT, dtype=np.uint64)  # people of no snapshot: they calibrate
@@ -180,8 +183,8 @@ class _World:
 
 
 @lru_cache(maxsize=4)
-def _world(source: Source) -> _World:
-    return _World(source)
+def _world(settings: Synthetic, scale: tuple[float, float]) -> _World:
+    return _World(settings, scale)
 
 
 def _mean_growth(churn: float, months: int) -> float:

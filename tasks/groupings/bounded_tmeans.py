@@ -31,7 +31,7 @@ def params(config: ReleaseConfig) -> Params:
 def group(job: Job) -> np.ndarray:
     """Cluster the bins in parallel."""
     return group_in_bins(
-        job, _cluster_bin, ingest=job.inputs["ingest"], padding=job.inputs["padding"], params=job.params
+        job, _cluster_bin, ingest=job.ratings, padding=job.inputs["padding"], params=job.params
     )
 
 

@@ -51,7 +51,7 @@ def params(config: ReleaseConfig) -> Params:
 
 def group(job: Job) -> np.ndarray:
     """Group everybody at once, or the bins in parallel."""
-    ingest, chosen = job.inputs["ingest"], job.params
+    ingest, chosen = job.ratings, job.params
     ratings = Ratings(ingest)
     largest = ratings.n_users
     if chosen.within_bins:
@@ -94,10 +94,10 @@ def reach(users: int, items: int, params: Params) -> None:
 
 def _standard(job: Job, imputed: Path) -> np.ndarray:
     """Mean and deviation of every item over all filled rows."""
-    users = Ratings(job.inputs["ingest"]).n_users
+    users = Ratings(job.ratings).n_users
     ranges = list(pairwise(np.linspace(0, users, min(users, RANGES) + 1).astype(int).tolist()))
     centre = sum(job.params.scale) / 2
-    parts = job.engine.map(_moments, ranges, ingest=job.inputs["ingest"], imputed=imputed, centre=centre)
+    parts = job.engine.map(_moments, ranges, ingest=job.ratings, imputed=imputed, centre=centre)
     total, squares, low, high = (np.array(part) for part in zip(*parts, strict=True))
     mean = total.sum(axis=0) / users
     square = squares.sum(axis=0) / users

@@ -19,4 +19,4 @@ def params(config: ReleaseConfig) -> Params:
 
 def group(job: Job) -> np.ndarray:
     """One group per person."""
-    return np.arange(Ratings(job.inputs["ingest"]).n_users)
+    return np.arange(Ratings(job.ratings).n_users)

@@ -14,6 +14,9 @@ from tasks.errors import UsageError
 
 Graph = dict[str, tuple[str, ...]]
 
+# Steps that change the ratings themselves: what follows works on theirs instead of on the ingested ones.
+CHANGES = ("obfuscation", "suppression")
+
 
 def registered() -> dict[str, ModuleType]:
     """Every method's name and its file, from the files of this package."""

@@ -51,13 +51,13 @@ def params(config: ReleaseConfig) -> Params:
 
 def make(job: Job) -> int:
     """Average blocks of groups in parallel."""
-    ratings = Ratings(job.inputs["ingest"])
+    ratings = Ratings(job.ratings)
     model = job.params.model
     return write_parts(
         job,
         lambda order, starts: _blocks(ratings, order, starts),
         _average_block,
-        ingest=job.inputs["ingest"],
+        ingest=job.ratings,
         imputed=job.inputs["padding"] if model else job.inputs["clustering"] / "imputed",
         params=job.params,
     )

@@ -65,7 +65,7 @@ def coding(config: ReleaseConfig) -> profiles.Coding:
 
 def make(job: Job) -> int:
     """Disguise blocks of people in parallel."""
-    ratings = Ratings(job.inputs["ingest"])
+    ratings = Ratings(job.ratings)
     chosen: Perturbation = job.params.perturbation
     # Two disguises of one population must not share noise: where they differ in its amount, or in what it is added to,
     # both together would give it away. So the key is of everything but the rounding; and two ways to ask for one
@@ -86,7 +86,7 @@ def make(job: Job) -> int:
         job,
         lambda order, starts: _blocks(ratings, order, chosen.every_item),
         _disguise_block,
-        ingest=job.inputs["ingest"],
+        ingest=job.ratings,
         names=names,
         params=job.params,
         key=key,

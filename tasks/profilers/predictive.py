@@ -54,12 +54,12 @@ def make(job: Job) -> int:
     """Homogenize blocks of groups in parallel, or here where predictions alone are published."""
     if not job.params.uses_ratings:
         return _write_predictions(job)
-    ratings = Ratings(job.inputs["ingest"])
+    ratings = Ratings(job.ratings)
     return write_parts(
         job,
         lambda order, starts: _blocks(ratings, order, starts, job.params),
         _homogenize_block,
-        ingest=job.inputs["ingest"],
+        ingest=job.ratings,
         padding=job.inputs["padding"],
         params=job.params,
     )
@@ -70,7 +70,7 @@ def _write_predictions(job: Job) -> int:
     params: Params = job.params
     model, (order, starts) = open_model(job.inputs["padding"]), sorted_by_group(job)
     items = np.asarray(model.items)
-    ranges = _blocks(Ratings(job.inputs["ingest"]), order, starts, params)
+    ranges = _blocks(Ratings(job.ratings), order, starts, params)
 
     def blocks() -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         for done, (start, stop) in enumerate(ranges):

@@ -35,7 +35,7 @@ def params(config: ReleaseConfig) -> Params:
 
 def run(job: Job) -> dict[str, Any]:
     """Assign everybody block by block, then merge small bins into their nearest neighbours."""
-    ratings = Ratings(job.inputs["ingest"])
+    ratings = Ratings(job.ratings)
     users, width = ratings.n_users, job.params.similarity.users_at_once(ratings.n_items)
     blocks = [(start, min(start + width, users)) for start in range(0, users, width)]
     centers = job.inputs["centers"] / "centers.npy"
@@ -43,7 +43,7 @@ def run(job: Job) -> dict[str, Any]:
         _nearest_centers,
         blocks,
         progress=job.progress,
-        ingest=job.inputs["ingest"],
+        ingest=job.ratings,
         padding=job.inputs["padding"],
         centers=centers,
         params=job.params,

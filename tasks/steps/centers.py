@@ -30,12 +30,12 @@ def run(job: Job) -> dict[str, Any]:
     """Cluster the sample; the means of its clusters are the centres."""
     sample = job.inputs["sampling"] / "sample.npy"
     drawn = len(np.load(sample, mmap_mode="r"))
-    count = min(math.isqrt(Ratings(job.inputs["ingest"]).n_users), drawn)
+    count = min(math.isqrt(Ratings(job.ratings).n_users), drawn)
     block = (count, job.rng())
     [sizes] = job.engine.map(
         _find_centers,
         [block],
-        ingest=job.inputs["ingest"],
+        ingest=job.ratings,
         padding=job.inputs["padding"],
         sample=sample,
         params=job.params,

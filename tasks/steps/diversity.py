@@ -78,7 +78,7 @@ def run(job: Job) -> dict[str, Any]:
         [job.rng("decoys")],
         source=source,
         work=work,
-        ingest=job.inputs["ingest"],
+        ingest=job.ratings,
         padding=job.inputs["padding"],
         clustering=job.inputs["clustering"],
         params=job.params,

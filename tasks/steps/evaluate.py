@@ -33,7 +33,7 @@ from tasks.kernels.padded import LowRank
 from tasks.kernels.profile_distances import profile_distances
 from tasks.learnt import OwnScales, learn, own_scales
 from tasks.pipeline import Job, execute
-from tasks.ratings import Ratings, write_ids, write_matrix
+from tasks.ratings import Ratings, write_attributes, write_ids, write_matrix
 from tasks.steps.padding import open_model
 from tasks.store import digest_of, files_below, remove, write_json
 
@@ -168,6 +168,9 @@ def _split(job: Job) -> Split:
     names = [str(number) for number in range(len(present))]  # the source ids are not needed here
     write_ids(directory, "user", names)
     write_ids(directory, "item", ratings.item_ids())
+    known = {name: values.take(pa.array(present)) for name, values in ratings.attributes().items()}
+    if known:
+        write_attributes(directory, known)
     shape = (len(present), ratings.n_items)
     write_matrix(
         directory, sp.csr_array((values, indices, np.concatenate([[0], np.cumsum(lengths)])), shape=shape)

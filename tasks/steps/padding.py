@@ -37,7 +37,7 @@ def params(config: ReleaseConfig) -> Params:
 
 def run(job: Job) -> dict[str, Any]:
     """Fit the predictor on the items that enough people rated, and write its factors."""
-    ratings = Ratings(job.inputs["ingest"])
+    ratings = Ratings(job.ratings)
     raters = ratings.by_item.counts()
     # An item with fewer raters than this would tell their ratings through its column (SCIENCE P0, leak iii).
     fit_items = raters >= job.params.min_contributors

@@ -27,7 +27,7 @@ def params(config: ReleaseConfig) -> Params:
 
 def run(job: Job) -> dict[str, Any]:
     """Draw users without replacement, in a way nobody without the secret can repeat."""
-    users = Ratings(job.inputs["ingest"]).n_users
+    users = Ratings(job.ratings).n_users
     wanted = job.params.sample or max(LEAST_USERS, USERS_PER_CENTER * math.isqrt(users))
     size = min(users, wanted)
     sample = np.sort(job.rng().choice(users, size=size, replace=False)).astype(np.int64)

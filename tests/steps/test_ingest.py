@@ -105,6 +105,7 @@ def test_layout_by_hand(job, run):
         "users": 3,
         "items": 3,
         "ratings": 5,
+        "attributes": {},
         "expectations": 0,
     }
     assert sorted(f.name for f in given_job.out.iterdir()) == [
