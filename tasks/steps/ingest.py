@@ -14,7 +14,7 @@ the file.
 
 import datetime
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ from tasks.config import ReleaseConfig, Source
 from tasks.config.base import Settings
 from tasks.errors import UsageError
 from tasks.formats import BadRow, Ids, Piece
-from tasks.ratings import Ratings, write_attributes, write_ids
+from tasks.ratings import Ratings, write_attributes, write_chunks, write_ids
 from tasks.store import remove
 
 if TYPE_CHECKING:
@@ -338,19 +338,12 @@ def _write_side(directory: Path, tables: list[Path], *, row: str, column: str, r
     kinds = {column: ("indices", np.int32), "value": ("values", np.float32), "time": ("timestamps", np.int64)}
     for name, (file, dtype) in kinds.items():
         if name in _open(tables[0]).column_names:
-            _save(directory / f"{file}.npy", dtype, int(indptr[-1]), (_numpy(_open(t), name) for t in tables))
+            write_chunks(
+                directory / f"{file}.npy", dtype, int(indptr[-1]), (_numpy(_open(t), name) for t in tables)
+            )
 
 
 # --- files --------------------------------------------------------------------------------------------------
-
-
-def _save(path: Path, dtype: type, length: int, chunks: Iterator[np.ndarray]) -> None:
-    """A .npy file written chunk by chunk."""
-    with path.open("wb") as file:
-        header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (length,)}
-        np.lib.format.write_array_header_1_0(file, header)
-        for chunk in chunks:
-            file.write(np.ascontiguousarray(chunk, dtype).data)
 
 
 def _write(path: Path, columns: dict[str, Any]) -> None:

@@ -155,12 +155,11 @@ def test_ranks_and_neighbours_are_those_of_the_definition_whatever_the_blocks(tm
     rng = np.random.default_rng(4)
     matrix, groups = taste_matrix(users=40, items=30), 8
     labels = (np.arange(40) % groups).astype(np.int32)
-    for name in ("ingest", "padding", "clustering", "made"):
+    for name in ("ingest", "padding", "made"):
         (tmp_path / name).mkdir()
     write_ids(tmp_path / "ingest", "user", [str(n) for n in range(40)])
     write_ids(tmp_path / "ingest", "item", [str(n) for n in range(30)])
     write_matrix(tmp_path / "ingest", matrix)
-    np.save(tmp_path / "clustering" / "labels.npy", labels)
     factors = {
         side: rng.standard_normal((n, 2)).astype(np.float32) for side, n in (("users", 40), ("items", 30))
     }
@@ -190,9 +189,11 @@ def test_ranks_and_neighbours_are_those_of_the_definition_whatever_the_blocks(tm
     for cells in (1, 100, 10**6):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(evaluate, "CELLS_PER_BLOCK", cells)
-            places = {name: tmp_path / name for name in ("ingest", "padding", "clustering", "unpacked")}
+            places = {name: tmp_path / name for name in ("ingest", "padding", "unpacked")}
             scales = OwnScales(np.zeros(40, np.float32), np.ones(40, np.float32))
-            nearest, rank = evaluate._rank_block((np.arange(40), scales), **places, config=config)
+            nearest, rank = evaluate._rank_block(
+                (np.arange(40), labels, scales), **places, columns=None, config=config
+            )
         assert nearest.tolist() == apart.argmin(axis=1).tolist()
         assert rank.tolist() == expected_rank.tolist()
 
