@@ -151,6 +151,10 @@ def _parser() -> argparse.ArgumentParser:
     expand.add_argument("published")
     expand.add_argument("--to", required=True, choices=["csv", "movielens", "recbole"])
     expand.add_argument("out", help="csv: a file; movielens, recbole: a directory. Must not exist yet")
+    restore = add("restore", command_restore, "put items added by [obfuscation] back into recommendations")
+    restore.add_argument("recommendations", help="csv: user (pseudonym or source id), item, score [, rank]")
+    restore.add_argument("--private", required=True, help="the release's private directory")
+    restore.add_argument("--out", required=True, help="the csv file to write. Must not exist yet")
     clean = add("clean", command_clean, "remove intermediates of published snapshots, whatever their age")
     clean.add_argument("name", help="the release")
     clean.add_argument(
@@ -319,6 +323,15 @@ def command_expand(options: argparse.Namespace) -> Outcome:
     with progress_bars() as progress:
         report = functools.partial(progress, "expand")
         return expand(Path(options.published), options.to, Path(options.out), report), 0
+
+
+def command_restore(options: argparse.Namespace) -> Outcome:
+    """The reverse operator on a recommender's output."""
+    from tasks.reverse import restore
+    from tasks.store import owner_only
+
+    with owner_only():
+        return restore(Path(options.recommendations), Path(options.private), Path(options.out)), 0
 
 
 def command_clean(options: argparse.Namespace) -> Outcome:

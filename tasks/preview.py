@@ -79,7 +79,8 @@ def _promise(config: ReleaseConfig) -> dict[str, Any]:
 
 def _not_used(config: ReleaseConfig) -> str | None:
     """Tables of the file that are another method's."""
-    others = (set(methods.registered()) & config.model_fields_set) - {config.privacy.method}
+    used = {config.privacy.method, methods.change(config)}
+    others = (set(methods.registered()) & config.model_fields_set) - used
     return ", ".join(f"[{name}]" for name in sorted(others)) or None
 
 

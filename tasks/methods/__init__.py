@@ -59,11 +59,12 @@ def promised(config: ReleaseConfig) -> dict[str, int]:
 
 
 def in_words(config: ReleaseConfig) -> str:
-    """What k means for this release."""
-    k = config.privacy.k
+    """What k means for this release, and whose attribute is hidden."""
+    k, hidden = config.privacy.k, config.obfuscation.attribute
+    also = f", made-up ratings hide {hidden}" if hidden else ""
     if method(config).SINGLE:
-        return f"one record per person, risk at most 1/{k} as judged by the gate"
-    return f"at least {k} people share every profile"
+        return f"one record per person, risk at most 1/{k} as judged by the gate{also}"
+    return f"at least {k} people share every profile{also}"
 
 
 def change(config: ReleaseConfig) -> str | None:
