@@ -81,7 +81,8 @@ def draw(result: dict[str, Any], path: Path) -> None:
             axis.annotate(
                 f" 1/{k}", (1 / k, 0.01), xycoords=("data", "axes fraction"), color=GREY, fontsize=8
             )
-    shapes = {**SHAPES, "original": ORIGINAL}
+    used = {_shape(row) for _, row in points}
+    shapes = {name: shape for name, shape in SHAPES.items() if shape in used} | {"original": ORIGINAL}
     handles: list[Any] = [
         Line2D([], [], marker=shape, color=INK, linestyle="", label=name) for name, shape in shapes.items()
     ]
