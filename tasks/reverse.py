@@ -111,10 +111,8 @@ def _people(users: pa.ChunkedArray, private: Path, where: Path) -> tuple[np.ndar
     owner. Everybody must be in the release, all under their pseudonyms or all under the source's ids."""
     coded = users.combine_chunks().dictionary_encode()
     owner = pq.read_table(private / "membership.parquet", columns=["user", "pseudonym"])
-    found = {
-        name: places(coded.dictionary, owner.column(name).combine_chunks()) for name in owner.column_names
-    }
-    best = max(found.values(), key=lambda place: int((place >= 0).sum()))
+    found = [places(coded.dictionary, owner.column(name).combine_chunks()) for name in ("pseudonym", "user")]
+    best = max(found, key=lambda place: int((place >= 0).sum()))
     if (best < 0).any():
         first = int(np.flatnonzero((best < 0)[coded.indices.to_numpy()])[0])
         raise UsageError(  # an id is never quoted

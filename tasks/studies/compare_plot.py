@@ -13,7 +13,13 @@ import numpy as np
 from tasks.store import write_bytes
 
 INK, GREY = "#111111", "#8a8a8a"
-SHAPES = {"predictive": "o", "microaggregation": "s", "perturbation": "^", "suppression": "v", "obfuscation": "P"}
+SHAPES = {
+    "predictive": "o",
+    "microaggregation": "s",
+    "perturbation": "^",
+    "suppression": "v",
+    "obfuscation": "P",
+}
 OTHER, ORIGINAL = "D", "*"
 LEAST_RISK = 1e-4  # a logarithmic axis has no 0
 PANELS = (
