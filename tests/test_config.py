@@ -37,6 +37,27 @@ def with_(**tables):
         (with_(gate={"diversity": 2.5}), "gate", "whole number of at least 1"),
         (with_(padding={"regularization": float("inf")}), "padding.regularization", "finite"),
         (with_(privacy={"protect": ["religion"]}), "privacy.protect", "nothing is known of religion"),
+        (
+            with_(obfuscation={"attribute": "religion"}),
+            "obfuscation.attribute",
+            "nothing is known of religion",
+        ),
+        (with_(obfuscation={"share": 0.1}), "obfuscation: share", "set attribute"),
+        (with_(obfuscation={"attribute": "gender", "share": 0.0}), "obfuscation.share", "greater than 0"),
+        (
+            with_(obfuscation={"attribute": "gender", "share": 1.5}),
+            "obfuscation.share",
+            "less than or equal to 1",
+        ),
+        (with_(obfuscation={"attribute": "gender", "strategy": "magic"}), "obfuscation.strategy", "rfpp"),
+        (with_(privacy={"method": "obfuscation"}), "obfuscation.attribute", "name a user attribute"),
+        (
+            with_(privacy={"method": "suppression"}, obfuscation={"attribute": "gender"}),
+            "obfuscation.attribute",
+            "remove [obfuscation]",
+        ),
+        (with_(suppression={"share": 1.0}), "suppression.share", "less than 1"),
+        (with_(suppression={"share": -0.1}), "suppression.share", "greater than or equal to 0"),
         (with_(series={"mode": "sticky"}), "series.mode", "independent"),
         (with_(clustering={"metric": "cosine"}), "clustering.metric", "weighted-squared"),
         ({"release": {"name": "x"}}, "source", "add it"),
@@ -53,6 +74,13 @@ def test_a_refusal_names_the_key_and_the_remedy(data, key, remedy):
 
 def test_more_people_and_groups_can_be_demanded():
     assert parse(with_(gate={"k-anonymity": 10, "diversity": 3})).gate == {"k-anonymity": 10, "diversity": 3}
+
+
+def test_what_is_hidden_must_be_known():
+    chosen = with_(privacy={"protect": ["gender"]}, obfuscation={"attribute": "gender"})
+    assert parse(chosen).needed_attributes == ("gender",)
+    assert parse(with_(obfuscation={"attribute": "gender"})).needed_attributes == ("gender",)
+    assert parse(GOOD).needed_attributes == ()
 
 
 def test_settings_are_frozen():

@@ -10,7 +10,9 @@ import pytest
 
 from tasks.config import load, parse
 from tasks.config.microaggregation import Microaggregation
+from tasks.config.obfuscation import Obfuscation
 from tasks.config.perturbation import Perturbation
+from tasks.config.suppression import Suppression
 from tasks.errors import UsageError
 from tasks.groupings import mdav
 from tasks.methods import registered
@@ -36,15 +38,27 @@ def test_groups_are_promised_by_those_who_make_groups():
 @pytest.mark.parametrize(
     ("method", "unused"),
     [
-        ("predictive-padded", "[microaggregation], [perturbation]"),
-        ("microaggregation", "[perturbation]"),
-        ("perturbation", "[microaggregation]"),
+        ("predictive-padded", "[microaggregation], [perturbation], [suppression]"),
+        ("microaggregation", "[perturbation], [suppression]"),
+        ("perturbation", "[microaggregation], [suppression]"),
+        ("suppression", "[microaggregation], [perturbation]"),
     ],
 )
 def test_tables_of_other_methods_are_named(method, unused):
-    both = {"microaggregation": {"variable": True}, "perturbation": {"amount": 0.5}}
+    both = {
+        "microaggregation": {"variable": True},
+        "perturbation": {"amount": 0.5},
+        "suppression": {"share": 0.5},
+    }
     assert seen(method, **both)["not_used_by_this_method"] == unused
     assert seen(method)["not_used_by_this_method"] is None
+
+
+@pytest.mark.parametrize("method", ["obfuscation", "predictive-padded"])
+def test_obfuscation_is_used_whatever_follows_it(method):
+    found = seen(method, obfuscation={"attribute": "gender"})
+    assert found["not_used_by_this_method"] is None
+    assert found["steps"].startswith("ingest → obfuscation → ")
 
 
 def test_what_mdav_cannot_reach_is_refused_before_anything_runs(monkeypatch):
@@ -82,9 +96,29 @@ def test_the_starters_commented_tables_are_the_defaults(tmp_path, table, setting
     assert load(file).privacy.method == table
 
 
+@pytest.mark.parametrize(
+    ("table", "settings", "must"),
+    [("obfuscation", Obfuscation, {"attribute": "gender"}), ("suppression", Suppression, {"share": 0.5})],
+)
+def test_commented_tables_that_need_a_choice_show_one_and_the_defaults(tmp_path, table, settings, must):
+    lines = STARTER.splitlines()
+    start = lines.index(f"# [{table}]")
+    shown = "\n".join(line.removeprefix("# ") for line in lines[start : lines.index("", start)])
+    assert tomllib.loads(shown)[table] == settings(**must).model_dump()
+    file = tmp_path / "films.toml"
+    chosen = STARTER.replace('method = "predictive-padded"', f'method = "{table}"')
+    source = chosen.replace(
+        "scale = [1.0, 5.0] ",
+        'attributes = { path = "users.csv", columns = ["gender"] }\nscale = [1.0, 5.0] ',
+    )
+    file.write_text(f"{source}\n{shown}\n")
+    assert load(file).privacy.method == table
+
+
 def test_the_page_on_methods_has_every_method_and_key_with_its_default():
     page = (Path(__file__).parents[1] / "docs" / "methods.md").read_text(encoding="utf-8")
     assert [method for method in registered() if f"`{method}`" not in page] == []
-    for settings in (Microaggregation(), Perturbation()):
+    for settings in (Microaggregation(), Perturbation(), Obfuscation(), Suppression()):
         for key, default in settings.model_dump().items():
-            assert f"| `{key}` | {json.dumps(default)} |" in page
+            shown = "absent" if default is None else json.dumps(default)
+            assert f"| `{key}` | {shown} |" in page
