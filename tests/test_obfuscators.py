@@ -94,7 +94,7 @@ def test_random_takes_what_is_drawn():
 
 def test_weinsberg_adds_in_proportion_and_rates_with_the_average():
     added = strategy("weinsberg").add(PEOPLE, LABELS, replace(WANTED, share=9 / 18))
-    # Half of 3 2 4 3 3 3 ratings are 1.5 1 2 1.5 1.5 1.5; the third and the fifth have one item to choose from each, and
+    # Half of 3 2 4 3 3 3 ratings are 1.5 1 2 1.5 1.5 1.5; the third and the fifth have one item to choose from, and
     # what is left is shared anew: 7 · (3 2 3 3)/11 = 1.9 1.3 1.9 1.9. All draws are equal: the larger remainder counts.
     assert np.diff(added.indptr).tolist() == [2, 1, 1, 2, 1, 2]
     assert cells(added)[0, 3] == 3

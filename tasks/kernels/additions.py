@@ -105,6 +105,17 @@ def cells(bits: Bits) -> tuple[np.ndarray, np.ndarray]:
     return rows, places
 
 
+def together(ratings: sp.csr_array, added: sp.csr_array) -> sp.csr_array:
+    """Ratings and additions in one matrix (equation 5). A rating of 0 stays a rating: SciPy's sum would drop it."""
+    people = np.arange(ratings.shape[0])
+    row = np.concatenate([np.repeat(people, np.diff(part.indptr)) for part in (ratings, added)])
+    item = np.concatenate([ratings.indices, added.indices])
+    order = np.lexsort((item, row))
+    indptr = np.asarray(ratings.indptr, np.int64) + added.indptr
+    values = np.concatenate([ratings.data, added.data.astype(ratings.dtype)])
+    return sp.csr_array((values[order], item[order], indptr), shape=ratings.shape)
+
+
 def put_back(
     items: np.ndarray, values: np.ndarray, added: sp.csr_array
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:

@@ -138,6 +138,15 @@ def test_first_places_against_a_plain_walk(seed):
             assert left.tolist() == level.tolist()
 
 
+def test_ratings_and_additions_together_keep_a_rating_of_nothing():
+    ratings = sp.csr_array((np.array([0.0, -3.0], np.float32), [1, 0], [0, 1, 2]), shape=(2, 3))
+    added = sp.csr_array((np.array([2.5, 0.0], np.float32), [0, 2], [0, 1, 2]), shape=(2, 3))
+    both = additions.together(ratings, added)
+    assert both.indptr.tolist() == [0, 2, 4]
+    assert both.indices.tolist() == [0, 1, 0, 2]
+    assert both.data.tolist() == [2.5, 0.0, -3.0, 0.0]
+
+
 def test_recommendations_get_the_added_items_back():
     """Two people; the first was given item 7 with a 4.5 and item 8 with a 2, the second nothing."""
     recommended = np.array([[1, 2, 3], [4, 5, -1]])
