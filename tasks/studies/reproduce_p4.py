@@ -18,7 +18,7 @@ from typing import Any, get_args
 import numpy as np
 
 from tasks import obfuscators, pipeline
-from tasks.config import parse
+from tasks.config import ReleaseConfig, parse
 from tasks.engine import Engine, engine
 from tasks.errors import UsageError
 from tasks.obfuscators import Quotient, Rating, Similarity
@@ -92,14 +92,7 @@ def reproduce(data: Path, *, plots: Path | None = None, progress: Progress | Non
             where=f"--data {data}",
             remedy="give the directory of one of them: it needs a table of people's gender and age",
         )
-    about, report = DATA_SETS[kind], progress or _silent
-    groups = {"age": {"youth": [str(value) for value in about.youth]}}
-    source = {
-        "format": kind,
-        "path": str(data),
-        "attributes": {"columns": ["gender", "age"], "groups": groups},
-    }
-    config = parse({"release": {"name": "reproduce"}, "source": source}, "murmur reproduce P4")
+    about, report, config = DATA_SETS[kind], progress or _silent, configuration(kind, data)
     with tempfile.TemporaryDirectory(prefix="murmur-") as place, engine() as workers:
         run = pipeline.open_run(config, SNAPSHOT, Store(place), workers, report)
         ingest = Path(pipeline.execute("ingest", run)["path"])
@@ -108,6 +101,14 @@ def reproduce(data: Path, *, plots: Path | None = None, progress: Progress | Non
     if plots:
         figures_p4.plot(found, ranked, plots)
     return {"paper": "P4", "dataset": kind, "seeds": about.seeds, "cells": tables(found, ranked, about)}
+
+
+def configuration(kind: str, data: Path) -> ReleaseConfig:
+    """The data set with gender, and age as youth and others (section 6.1)."""
+    youth = [str(value) for value in DATA_SETS[kind].youth]
+    attributes = {"columns": ["gender", "age"], "groups": {"age": {"youth": youth}}}
+    source = {"format": kind, "path": str(data), "attributes": attributes}
+    return parse({"release": {"name": "reproduce"}, "source": source}, "murmur reproduce P4")
 
 
 @dataclass(frozen=True)
