@@ -175,7 +175,7 @@ def _parser() -> argparse.ArgumentParser:
     reproduce = add(
         "reproduce", command_reproduce, "a paper's tables: the paper's figure and ours, side by side"
     )
-    reproduce.add_argument("paper", choices=["P0", "P1", "P2", "P3"])
+    reproduce.add_argument("paper", choices=["P0", "P1", "P2", "P3", "P4"])
     reproduce.add_argument("--data", required=True, help="directory of one data set, such as …/ml-100k")
     reproduce.add_argument("--plots", default=None, help="directory to write the figures to, as SVG")
     return parser

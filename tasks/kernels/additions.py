@@ -90,13 +90,11 @@ def first(
 
 
 def lowest(rows: np.ndarray, keys: np.ndarray, quota: np.ndarray) -> npt.NDArray[np.bool_]:
-    """Which of everybody's cells have the lowest keys, as many as the quota of the row says; cells lie in the rows'
-    order."""
-    order = np.lexsort((keys, rows))
-    starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(quota)))])[:-1]
-    rank = np.arange(len(rows)) - starts[rows]  # rows are sorted, and so they are in `order`
+    """Which of everybody's cells have the lowest keys, as many as the quota of the row says. Cells lie in the order of
+    the rows."""
+    starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(quota)))])
     chosen = np.zeros(len(rows), bool)
-    chosen[order] = rank < quota[rows]
+    _lowest(starts, np.asarray(keys, np.float64), np.asarray(quota, np.int64), chosen)
     return chosen
 
 
@@ -105,6 +103,40 @@ def cells(bits: Bits) -> tuple[np.ndarray, np.ndarray]:
     little = np.ascontiguousarray(bits, "<u8").view(np.uint8).reshape(len(bits), -1)
     rows, places = np.nonzero(np.unpackbits(little, axis=1, bitorder="little"))
     return rows, places
+
+
+def together(ratings: sp.csr_array, added: sp.csr_array) -> sp.csr_array:
+    """Ratings and additions in one matrix (equation 5). A rating of 0 stays a rating: SciPy's sum would drop it."""
+    people = np.arange(ratings.shape[0])
+    row = np.concatenate([np.repeat(people, np.diff(part.indptr)) for part in (ratings, added)])
+    item = np.concatenate([ratings.indices, added.indices])
+    order = np.lexsort((item, row))
+    indptr = np.asarray(ratings.indptr, np.int64) + added.indptr
+    values = np.concatenate([ratings.data, added.data.astype(ratings.dtype)])
+    return sp.csr_array((values[order], item[order], indptr), shape=ratings.shape)
+
+
+def put_back(
+    items: np.ndarray, values: np.ndarray, added: sp.csr_array
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """Recommendations as people are to see them: the reverse operator (section 5.2, equation 7).
+
+    `items` and `values` (people, places; item −1: nothing there) are what a recommender gave that took the additions
+    for things people had, and so never recommended them. They are put back with the ratings they were added with, and
+    the best of both remain; a recommendation goes before an addition of the same value.
+    """
+    people, places = items.shape
+    there = items >= 0
+    row = np.concatenate([np.nonzero(there)[0], np.repeat(np.arange(people), np.diff(added.indptr))])
+    item = np.concatenate([items[there], added.indices]).astype(np.int64)
+    value = np.concatenate([values[there], added.data]).astype(np.float32)
+    order = np.lexsort((np.arange(len(row)), -value, row))
+    row, item, value = row[order], item[order], value[order]
+    place = np.arange(len(row)) - np.concatenate([[0], np.cumsum(np.bincount(row, minlength=people))])[row]
+    kept = place < places
+    best, worth = np.full(items.shape, -1, np.int64), np.full(items.shape, -np.inf, np.float32)
+    best[row[kept], place[kept]], worth[row[kept], place[kept]] = item[kept], value[kept]
+    return best, worth
 
 
 @njit(cache=True, nogil=True)
@@ -126,6 +158,50 @@ def _without_rated(indptr: np.ndarray, indices: np.ndarray, place: np.ndarray, b
             at = place[indices[p]]
             if at >= 0:
                 mine[at // _WORD] &= ~(np.uint64(1) << np.uint64(at % _WORD))
+
+
+@njit(cache=True, nogil=True)
+def _smallest(keys: np.ndarray, rank: int) -> float:
+    """The key of that rank, by Hoare's selection; the keys are left in disorder. (NumPy's partition takes numba ten
+    seconds to compile.)"""
+    low, high = 0, len(keys) - 1
+    while low < high:
+        pivot = keys[(low + high) // 2]
+        left, right = low, high
+        while left <= right:
+            while keys[left] < pivot:
+                left += 1
+            while keys[right] > pivot:
+                right -= 1
+            if left <= right:
+                keys[left], keys[right] = keys[right], keys[left]
+                left += 1
+                right -= 1
+        if rank <= right:
+            high = right
+        elif rank >= left:
+            low = left
+        else:
+            break
+    return keys[rank]
+
+
+@njit(cache=True, nogil=True)
+def _lowest(starts: np.ndarray, keys: np.ndarray, quota: np.ndarray, chosen: np.ndarray) -> None:
+    for u in range(len(quota)):
+        mine, take = keys[starts[u] : starts[u + 1]], chosen[starts[u] : starts[u + 1]]
+        wanted = min(quota[u], len(mine))
+        if wanted <= 0:
+            continue
+        highest = _smallest(mine.copy(), wanted - 1)
+        for at in range(len(mine)):
+            if mine[at] < highest:
+                take[at] = True
+                wanted -= 1
+        for at in range(len(mine)):
+            if wanted > 0 and mine[at] == highest:
+                take[at] = True
+                wanted -= 1
 
 
 @njit(cache=True, nogil=True)
