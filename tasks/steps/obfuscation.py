@@ -25,6 +25,7 @@ from tasks.config import Obfuscation, ReleaseConfig
 from tasks.config.base import Settings
 from tasks.errors import UsageError
 from tasks.kernels import inferrer
+from tasks.kernels.additions import together
 from tasks.kernels.rating_levels import common_levels, on_levels
 from tasks.obfuscators import Chance, Wanted
 from tasks.pipeline import Job
@@ -63,13 +64,16 @@ def run(job: Job) -> dict[str, Any]:
     job.progress(2, 4)
     row, item = np.repeat(np.arange(added.shape[0]), np.diff(added.indptr)), added.indices
     values = on_levels(added.data, _levels(ratings.by_user), chance("rating", row, item))
+    whole = together(rated, sp.csr_array((values, item, added.indptr), shape=added.shape))
+    if not whole.has_canonical_format:
+        raise AssertionError("the strategy added what was rated already")
     columns = {
         "user": pa.array(row, pa.int32()),
         "item": pa.array(item, pa.int32()),
         "rating": pa.array(values, pa.float32()),
     }
     pq.write_table(pa.table(columns), job.out / "added.parquet", compression="zstd")
-    _write(job, ratings, _together(rated, row, item, values))
+    _write(job, ratings, whole)
     job.progress(3, 4)
     asked = {"added": int(added.nnz), "asked": wanted.total(rated), "source_ratings": int(rated.nnz)}
     return {"classes": classes, "guessed": guessed, **asked}
@@ -137,17 +141,6 @@ def _levels(side: Side) -> np.ndarray:
         values, place = np.unique(np.concatenate([values, own]), return_inverse=True)
         counts = np.bincount(place, np.concatenate([counts, many])).astype(np.int64)
     return common_levels(values, counts)
-
-
-def _together(rated: sp.csr_array, row: np.ndarray, item: np.ndarray, values: np.ndarray) -> sp.csr_array:
-    """What was rated and what was added, in one matrix; a rating of 0 is a rating, too."""
-    rows = np.repeat(np.arange(rated.shape[0]), np.diff(rated.indptr))
-    cells = (np.concatenate([rows, row]), np.concatenate([rated.indices, item]))
-    whole = sp.coo_array((np.concatenate([rated.data, values]), cells), shape=rated.shape).tocsr()
-    if whole.nnz != rated.nnz + len(values):
-        raise AssertionError("the strategy added what was rated already")
-    whole.sort_indices()
-    return sp.csr_array(whole)
 
 
 def _write(job: Job, ratings: Ratings, whole: sp.csr_array) -> None:
