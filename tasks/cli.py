@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from tasks.config import load, parse, snapshot_date
 from tasks.config.gate import check_names
 from tasks.errors import MurmurError, Refused, UsageError
-from tasks.source_options import add_source, given_source
+from tasks.source_options import add_source, given_protect, given_source
 
 Outcome = tuple[dict[str, Any], int]  # what to print, and the exit code
 
@@ -251,9 +251,10 @@ def command_audit(options: argparse.Namespace) -> Outcome:
         if not place.is_dir():
             raise UsageError("there is no such directory", where=f"{option} {place}", remedy="check the path")
     source, thresholds = given_source(options, published)
+    protect = given_protect(options, source)
     with owner_only(), engine() as workers, progress_bars() as progress:
         report = functools.partial(progress, "audit")
-        verdict = audit(published, private, source, None, thresholds, workers, report)
+        verdict = audit(published, private, source, None, thresholds, workers, report, protect)
     return _verdict(verdict, published)
 
 
@@ -280,14 +281,15 @@ def command_attack(options: argparse.Namespace) -> Outcome:
         if place and not Path(place).is_dir():
             raise UsageError("there is no such directory", where=f"{option} {place}", remedy="check the path")
     source, _ = given_source(options, published)
+    protect = given_protect(options, source)
     snapshot = snapshot_date(options.snapshot) if options.snapshot else None
     if not published and not snapshot and "{snapshot}" in (source.path or ""):
         raise UsageError("say which snapshot to attack", where="--snapshot", remedy="give YYYY-MM-DD")
     with owner_only(), engine() as workers:
         if published:
-            case = released_case(published, Path(options.private), source, snapshot, workers)
+            case = released_case(published, Path(options.private), source, snapshot, workers, protect)
         else:
-            case = raw_case(source, snapshot or datetime.date(1970, 1, 1), workers)
+            case = raw_case(source, snapshot or datetime.date(1970, 1, 1), workers, protect)
         if options.name == "advise":
             from checks.linkage.advice import advise
 

@@ -39,7 +39,14 @@ def run(job: Job) -> dict[str, Any]:
     labels = np.load(job.inputs["clustering"] / "labels.npy")
     made = candidate.build(job, job.inputs[last] / "groups.parquet", labels, job.inputs["evaluate"])
     verdict = judge(
-        made.public, made.private, job.config.source, job.snapshot, job.config.gate, job.engine, job.progress
+        made.public,
+        made.private,
+        job.config.source,
+        job.snapshot,
+        job.config.gate,
+        job.engine,
+        job.progress,
+        job.config.needed_attributes,
     )
     write_json(made.public / "checks.json", [check.to_json() for check in verdict.checks])
     changed = in_words(job)
