@@ -108,7 +108,7 @@ def _attributes(
     judged = known if whole or table is None else known_of(table.column("user").combine_chunks(), table)
     refuse_unknown(judged, config.needed_attributes)
     return {
-        name: {**figures(values), "of_users_read": len(users), "protected": name in config.privacy.protect}
+        name: {"users_read": len(users), **figures(values), "protected": name in config.privacy.protect}
         for name, values in known.items()
     }
 
