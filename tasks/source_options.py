@@ -59,7 +59,7 @@ def given_source(options: argparse.Namespace, published: Path | None) -> tuple[S
 def given_protect(options: argparse.Namespace, source: Source) -> tuple[str, ...]:
     """The attributes that must not be told: those given, else those of the release file."""
     if options.protect is None:
-        return load(options.config).needed_attributes if options.config else ()
+        return load(options.config).protected_attributes if options.config else ()
     named = tuple(dict.fromkeys(_names(options.protect)))
     if unknown := [name for name in named if name not in source.attribute_names]:
         raise UsageError(

@@ -108,7 +108,12 @@ class ReleaseConfig(Settings):
     def needed_attributes(self) -> tuple[str, ...]:
         """The attributes without which this release cannot be made or judged."""
         hidden = self.obfuscation.attribute
-        return tuple(dict.fromkeys([*self.privacy.protect, *([hidden] if hidden else [])]))
+        return tuple(dict.fromkeys([*self.protected_attributes, *([hidden] if hidden else [])]))
+
+    @property
+    def protected_attributes(self) -> tuple[str, ...]:
+        """The attributes whose inference gates. To hide one is not to promise that it is hidden: that is `protect`."""
+        return tuple(dict.fromkeys(self.privacy.protect))
 
     @property
     def population(self) -> str:

@@ -179,13 +179,16 @@ def _made(job: Job, place: Path, changed: Path) -> Candidate:
 
 def _judge(job: Job, made: Candidate) -> Iterator[CheckResult]:
     """The curve's attacks, then every other check until one fails."""
-    case = released_case(made.public, made.private, job.config.source, job.snapshot, job.engine)
+    config = job.config
+    case = released_case(
+        made.public, made.private, config.source, job.snapshot, job.engine, config.protected_attributes
+    )
     failed = False
     with single_threaded(), contextlib.closing(case):
         for check in _checks():
             if failed and check.name not in CURVE:
                 return
-            found = run_check(check, case, job.config.gate.get(check.name, check.threshold))
+            found = run_check(check, case, config.gate.get(check.name, check.threshold))
             failed |= not found.passed
             yield found
             case.forget()

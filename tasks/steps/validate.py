@@ -46,7 +46,7 @@ def run(job: Job) -> dict[str, Any]:
         job.config.gate,
         job.engine,
         job.progress,
-        job.config.needed_attributes,
+        job.config.protected_attributes,
     )
     write_json(made.public / "checks.json", [check.to_json() for check in verdict.checks])
     changed = in_words(job)

@@ -266,7 +266,7 @@ class Study:
 
     def _raw(self) -> Case:
         config = self.run.config
-        return raw_case(config.source, self.run.snapshot, self.run.engine, config.needed_attributes)
+        return raw_case(config.source, self.run.snapshot, self.run.engine, config.protected_attributes)
 
     def _utility(self, run: pipeline.Run) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
         evaluated = Path(run.given["evaluate"]["path"])

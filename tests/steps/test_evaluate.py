@@ -4,6 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
@@ -17,7 +18,7 @@ from tasks.config import parse
 from tasks.engine import Engine
 from tasks.keys import OwnerKey
 from tasks.learnt import OwnScales, own_scales
-from tasks.ratings import Ratings, write_ids, write_matrix
+from tasks.ratings import Ratings, write_attributes, write_ids, write_matrix
 from tasks.steps import evaluate
 from tasks.store import Store, files_below, read_json, write_json
 from tests.conftest import SNAPSHOT
@@ -94,6 +95,20 @@ def test_ids_are_in_the_private_membership_only(evaluated, taste_matrix):
         KEY.pseudonyms("t", SNAPSHOT.isoformat(), [f"person {n:04}" for n in range(500)])
     )
     assert not (out / "shadow").exists()
+
+
+def test_attributes_go_with_people_into_the_shadow_run(evaluated, taste_matrix, tmp_path, monkeypatch):
+    matrix = taste_matrix(users=500, items=20)
+    evaluated(matrix)  # writes what is given
+    named = pa.array([None if n % 7 == 0 else f"side {n}" for n in range(500)])
+    write_attributes(tmp_path / "given", {"side": named})
+    monkeypatch.setattr(evaluate, "remove", lambda place: None)  # the shadow's intermediates stay
+    out, _ = evaluated(matrix, "another")
+    membership = pq.read_table(out / "shadow-release" / "membership.parquet").to_pandas()
+    present = sorted(int(user[7:]) for user in membership.loc[membership["group"] >= 0, "user"])
+    assert len(present) == 475
+    kept = Ratings(out / "shadow" / "ingest").attributes()
+    assert kept["side"].to_pylist() == named.take(pa.array(present)).to_pylist()
 
 
 def test_the_same_bytes_again(evaluated, taste_matrix):
