@@ -66,7 +66,7 @@ def test_a_method_has_the_table_of_its_name(base):
         ("", "nothing to compare"),
         (" , ", "nothing to compare"),
         ("magic", "'magic' is not a method"),
-        ("suppression", "'suppression' is not a method"),
+        ("suppression:share=1", "suppression.share"),
         ("predictive-padded:colour=red", "no setting 'colour'"),
         ("predictive-padded:perturbation.amount=1", "no setting 'perturbation.amount'"),
         ("predictive-padded:method=predictive-simple", "no setting 'method'"),
@@ -87,6 +87,16 @@ def test_what_cannot_be_compared_is_said(base, asked, says):
     assert refusal.value.remedy
 
 
+def test_groups_of_obfuscated_ratings_can_be_asked_for(base):
+    plain, mixed = read("predictive-padded, predictive-padded:attribute=gender:share=0.1", base)
+    assert plain.config.obfuscation.attribute is None
+    assert (mixed.config.obfuscation.attribute, mixed.config.obfuscation.share) == ("gender", 0.1)
+    alone, less = read("obfuscation:attribute=gender, suppression:share=0.5", base)
+    assert (alone.config.privacy.method, less.config.suppression.share) == ("obfuscation", 0.5)
+    with pytest.raises(UsageError, match="name a user attribute"):
+        read("obfuscation", base)
+
+
 # What is measured
 
 
@@ -100,12 +110,13 @@ def shadow(tmp_path, taste_matrix):
     write_ids(ingest, "item", [f"i{n:04}" for n in range(40)])
     write_matrix(ingest, matrix)
 
-    def make(method):
+    def make(method, **tables):
         config = parse(
             {
                 "release": {"name": "t"},
                 "source": {"format": "csv", "path": "-", "scale": [1, 5]},
                 "privacy": {"method": method},
+                **tables,
             }
         )
         opened = pipeline.open_run(config, SNAPSHOT, Store(tmp_path / method), Engine(), lambda *_: None)
@@ -126,6 +137,21 @@ def test_what_was_held_out_and_what_was_not_are_all_ratings(shadow):
     assert np.array_equal(together, matrix.toarray())
     membership = pq.read_table(release / "membership.parquet").to_pandas().sort_values("user")
     assert held.groups.tolist() == membership["group"].tolist()
+
+
+def test_where_items_are_left_out_the_others_are_measured(shadow):
+    release, ingest, matrix = shadow("suppression", suppression={"share": 0.5})
+    held = utility.read_held(release, ingest)
+    items = [int(name[1:]) for name in pq.read_table(release / "items.parquet").column("item").to_pylist()]
+    together = held.known.toarray()
+    together[held.person, held.item] = held.truth
+    assert 0 < len(items) <= 20
+    assert np.array_equal(together, matrix.toarray()[:, items])
+    train, sizes, groups = utility.read_profiles(release)
+    assert train.shape == held.known.shape
+    assert train.nnz == held.known.nnz
+    assert sizes.tolist() == [1] * 60
+    assert sorted(groups) == sorted(held.groups)
 
 
 def test_levels_and_spreads_by_hand():
@@ -463,3 +489,25 @@ def test_groups_and_disguised_people_in_one_comparison(source, tmp_path):
     # What was rated stays visible there, and people are found by it.
     assert (single[0]["status"], single[0]["worst_risk"] > 1 / 4) == ("refused", True)
     assert not answer["original"]["worst_attack"].endswith("-reconstruction")
+
+
+def test_records_with_less_and_with_more_in_one_comparison(source, tmp_path):
+    """Suppression first: what it is compared with is not the whole original."""
+    table = tmp_path / "users.csv"
+    table.write_text("user,side\n" + "".join(f"person-{n:03},{'ab'[n % 2]}\n" for n in range(200)))
+    about = {"path": str(table), "columns": ["side"]}
+    where = {"format": "csv", "path": str(source), "scale": [1, 5], "attributes": about}
+    asked = "suppression:share=0.5,suppression,obfuscation:attribute=side:strategy=random"
+    asked += ",predictive-padded:attribute=side"
+    answer = compare(parse(FILMS | {"source": where}), SNAPSHOT, Store(tmp_path / "s"), asked, key=KEY)
+    less, searched, more, grouped = answer["rows"]
+    assert [row["status"] for row in answer["rows"]] == ["refused", "refused", "refused", "published"]
+    assert less["counts"]["items"] == 25
+    assert "no suppression passes" in searched["why"]
+    assert searched["utility"] == {}
+    assert more["counts"]["ratings"] == round(1.0389 * answer["original"]["counts"]["ratings"])
+    assert grouped["counts"]["items"] == 50
+    # Of all items, as for the groups: the same people and the same held-out ratings.
+    assert answer["original"]["utility"]["rmse"] != less["utility"]["rmse"]
+    assert answer["original"]["recommenders"]["popularity"]["rmse"] > 0
+    assert grouped["utility"]["original_rmse"] == more["utility"]["original_rmse"]

@@ -255,7 +255,9 @@ class Study:
                 attacks[check.name] = run_check(check, case, check.threshold).to_json()
                 tell(done, len(checks))
                 case.forget()
-        figures = next(iter(self.originals.values()), {})
+        # Where an entry leaves items out, what it is compared with is of the others: the whole is told here.
+        whole = max(self.originals, key=lambda split: int(split.partition(" ")[0]), default=None)
+        figures = self.originals[whole] if whole else {}
         return {
             "risk": _risks(attacks),
             **_worst(attacks),
@@ -274,7 +276,8 @@ class Study:
         held = read_held(release, Path(self.ingest["path"]))
         scale = run.config.source.scale
         with pipeline.measured("recommenders", run):
-            original = self._original(digest(release / "held_out.parquet"), held, run)
+            split = f"{held.known.shape[1]} {digest(release / 'held_out.parquet')}"
+            original = self._original(split, held, run)
             tell = StepProgress("recommenders", run.progress)
             found = measure_release(release, held, scale, self.place, run.engine, tell)
         return {**summary(found, original), **shadow_utility.summary(evaluated)}, found
