@@ -4,7 +4,7 @@ import datetime
 import hashlib
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ from tasks.engine import Engine
 from tasks.errors import Refused
 
 if TYPE_CHECKING:
+    from checks.inference.records import Records
     from checks.reconstruction.reading import Kind
 
 HALF_WIDTH = 0.022  # of the interval of any risk: about two thousand targets
@@ -45,6 +46,7 @@ class Case:
     private: Path | None = None
     snapshot: datetime.date | None = None
     engine: Engine | None = None
+    protect: tuple[str, ...] = ()  # attributes of people that the release must not tell
 
     @property
     def offline(self) -> bool:
@@ -92,14 +94,16 @@ class Case:
         if heavy:
             known = known[rated[known] >= self.heavy_from]
         most = sample_size(HALF_WIDTH)
-        if len(known) <= most:
-            return known
+        return known if len(known) <= most else np.sort(self.in_drawn_order(known, *names)[:most])
+
+    def in_drawn_order(self, people: np.ndarray, *names: object) -> np.ndarray:
+        """These people in an order that follows from the release and is the same for all who use these names."""
         # By name, not by place: the order of the membership is the owner's.
         key = hashlib.blake2b(
             "/".join(map(str, (self.truth.salt, *names))).encode(), digest_size=8
         ).hexdigest()
-        pseudonyms = self.truth.membership.pseudonyms.take(pa.array(known)).to_numpy(zero_copy_only=False)
-        return np.sort(known[np.argsort(pd.util.hash_array(pseudonyms, hash_key=key), kind="stable")[:most]])
+        pseudonyms = self.truth.membership.pseudonyms.take(pa.array(people)).to_numpy(zero_copy_only=False)
+        return people[np.argsort(pd.util.hash_array(pseudonyms, hash_key=key), kind="stable")]
 
     def control_targets(self, *, heavy: bool = False) -> np.ndarray:
         """Every n-th of the people to attack: the raw data are larger than any release, and a control needs no narrow
@@ -166,6 +170,21 @@ class Case:
         place = Path(self.scratch.name) / "postings"
         return Postings.build(self.release, self.release.profile_of_group, self.people, place)
 
+    def records(self, people: np.ndarray) -> "Records":
+        """The published records of these people (rows of the truth), in working files for those who learn from
+        them."""
+        from checks.inference.records import stored
+
+        key = people.tobytes()
+        if key not in self._records:
+            place = Path(self.scratch.name) / f"records-{len(self._records)}"
+            self._records[key] = stored(self, people, place)
+        return self._records[key]
+
+    @cached_property
+    def _records(self) -> dict[bytes, "Records"]:
+        return {}
+
     @cached_property
     def scratch(self) -> tempfile.TemporaryDirectory:
         """The working files of this case, gone with it."""
@@ -195,7 +214,7 @@ class Case:
             return self
         truth = self.truth.listed_at(np.arange(self.truth.users, dtype=np.int32))
         raw = RawRelease(truth, low=self.release.low, high=self.release.high, k=self.release.k)
-        return Case(raw, truth, self.private, self.snapshot, self.engine)
+        return replace(self, release=raw, given_truth=truth)
 
     @cached_property
     def as_ratings(self) -> "Case":
@@ -205,7 +224,7 @@ class Case:
         if self.release.unit == "rating" or isinstance(self.release, ReadRelease):
             return self
         read = ReadRelease(self.release, self.reading, self.rating_scale)
-        case = Case(read, self.given_truth, self.private, self.snapshot, self.engine)
+        case = replace(self, release=read)
         case.__dict__["as_published"] = self
         return case
 

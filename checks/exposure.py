@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,20 @@ from tasks.config import Source
 from tasks.engine import Engine, single_threaded
 from tasks.errors import Refused, UsageError
 
+ATTRIBUTES = "attribute-inference"
 
-def raw_case(source: Source, snapshot: datetime.date, engine: Engine | None = None) -> Case:
+
+def raw_case(
+    source: Source,
+    snapshot: datetime.date,
+    engine: Engine | None = None,
+    protect: tuple[str, ...] = (),
+) -> Case:
     """The source with the names removed, as if it were published."""
     truth = Truth.alone(source, snapshot)
     low, high = source.scale
-    return Case(RawRelease(truth, low=low, high=high), truth, snapshot=snapshot, engine=engine)
+    release = RawRelease(truth, low=low, high=high)
+    return Case(release, truth, snapshot=snapshot, engine=engine, protect=protect)
 
 
 def released_case(
@@ -29,6 +38,7 @@ def released_case(
     source: Source,
     snapshot: datetime.date | None = None,
     engine: Engine | None = None,
+    protect: tuple[str, ...] = (),
 ) -> Case:
     """A release with the truth it was made from."""
     when = snapshot or snapshot_of(published)
@@ -38,7 +48,7 @@ def released_case(
             truth = Truth.read(release, private, source, when, engine)
     except Refused as problem:  # nothing is judged here: what cannot be read is wrong input
         raise UsageError(problem.what, where=problem.where, remedy=problem.remedy) from None
-    return Case(release, truth, private, when, engine)
+    return Case(release, truth, private, when, engine, protect)
 
 
 def expose(name: str, case: Case) -> dict[str, Any]:
@@ -54,6 +64,14 @@ def expose(name: str, case: Case) -> dict[str, Any]:
             where="--source",
             remedy="name the source the release was made from",
         )
+    if name == ATTRIBUTES and not case.protect:  # asked without saying about what: about all there is
+        case = replace(case, protect=tuple(case.truth.attributes))
+        if not case.protect:
+            raise UsageError(
+                "the source knows no attribute of anybody",
+                where="--source",
+                remedy="name a user table with --users and its columns with --attributes, or give --config",
+            )
     with single_threaded(), contextlib.closing(case):
         found = run_check(check, case, check.threshold)
     results = [{"attack": name, "target": target, **outcome.to_json()} for outcome in found.outcomes]

@@ -34,9 +34,10 @@ def judge(
     thresholds: dict[str, float],
     engine: Engine | None = None,
     progress: Callable[[int, int], None] | None = None,
+    protect: tuple[str, ...] = (),
 ) -> Verdict:
     """Run the whole gate on a candidate. A source that cannot be read is a usage error, and a disk that is full ends
-    the judge without a verdict; anything else is one."""
+    the judge without a verdict; anything else is one. `protect`: the attributes that must not be told."""
     private = Path(private_dir)
     try:
         with readable("the published files or the membership", private):
@@ -44,7 +45,7 @@ def judge(
             truth = Truth.read(release, private, source, snapshot, engine)
     except Refused as problem:
         return _nothing_to_judge(problem, thresholds)
-    with contextlib.closing(Case(release, truth, private, snapshot, engine)) as case:
+    with contextlib.closing(Case(release, truth, private, snapshot, engine, protect)) as case:
         return judge_case(case, thresholds, progress)
 
 
@@ -56,10 +57,11 @@ def audit(
     thresholds: dict[str, float] | None = None,
     engine: Engine | None = None,
     progress: Callable[[int, int], None] | None = None,
+    protect: tuple[str, ...] = (),
 ) -> Verdict:
     """The whole gate on an existing release, as `murmur audit` runs it; changes nothing."""
     when = snapshot or snapshot_of(published)
-    return judge(published, private, source, when, thresholds or {}, engine, progress)
+    return judge(published, private, source, when, thresholds or {}, engine, progress, protect)
 
 
 def verify(published: Path) -> Verdict:

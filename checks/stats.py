@@ -1,6 +1,7 @@
 """From counts to risks: the one place where intervals and baselines are computed."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,21 @@ def difference(one: tuple[float, float], other: tuple[float, float]) -> tuple[fl
     low = between - math.hypot(first - low_1, high_2 - second)
     high = between + math.hypot(high_1 - first, second - low_2)
     return max(-1.0, low), min(1.0, high)
+
+
+def weighted_sum(
+    shares: Sequence[tuple[float, float]], weights: Sequence[float], z: float = Z95
+) -> tuple[float, float]:
+    """Interval of Σ weight · share for independent shares, each given as (successes, trials), and positive weights:
+    the Wilson intervals put together as Newcombe's difference does (MOVER, Zou and Donner 2008)."""
+    centre, below, above = 0.0, 0.0, 0.0
+    for (successes, n), weight in zip(shares, weights, strict=True):
+        share = successes / n if n else 0.0
+        low, high = wilson(successes, n, z)
+        centre += weight * share
+        below += (weight * (share - low)) ** 2
+        above += (weight * (high - share)) ** 2
+    return centre - math.sqrt(below), centre + math.sqrt(above)
 
 
 def residual(risk: float, baseline: float) -> float:

@@ -1,7 +1,7 @@
 """The candidate: a release in the published form, still private, waiting for the gate.
 
 candidate/   groups.parquet members.parquet items.parquet manifest.json     what the public would get
-private/     membership.parquet utility/                                    what only the owner may see
+private/     membership.parquet utility/ [added.parquet curve.json]         what only the owner may see
 """
 
 import shutil
@@ -37,7 +37,26 @@ def build(job: Job, groups: Path, labels: np.ndarray, utility: Path) -> Candidat
     ids = ratings.user_ids()
     write_release(job, candidate, groups, ids, pseudonyms(job, ids), labels)
     shutil.copytree(utility, candidate.private / "utility", ignore=shutil.ignore_patterns("step.json", ".*"))
+    if (job.ratings / "added.parquet").exists():
+        _write_added(job, ratings, candidate)
+    if (job.ratings / "curve.json").exists():
+        link(job.ratings / "curve.json", candidate.private / "curve.json")
     return candidate
+
+
+def _write_added(job: Job, ratings: Ratings, candidate: Candidate) -> None:
+    """What was added to whom, by name: the owner puts it back into recommendations (tasks/reverse.py)."""
+    added = pq.read_table(job.ratings / "added.parquet")
+    owner = pq.read_table(candidate.private / "membership.parquet", columns=["user", "pseudonym"])
+    name = owner.column("pseudonym").take(pc.index_in(ratings.user_ids(), value_set=owner.column("user")))
+    user, item = added.column("user"), pa.array(ratings.item_ids(), pa.string())
+    columns = {
+        "user": ratings.user_ids().take(user),
+        "pseudonym": name.take(user),
+        "item": item.take(added.column("item")),
+        "rating": added.column("rating"),
+    }
+    pq.write_table(pa.table(columns), candidate.private / "added.parquet", compression="zstd")
 
 
 def pseudonyms(job: Job, ids: pa.Array) -> pa.Array:
@@ -100,6 +119,12 @@ def _manifest(
         "rating_encoding": coding.encoding,
         "unit": coding.unit,
         "series": "unchecked",
-        "withheld": {"users": 0, "items": 0, "why": ""},
+        "withheld": _withheld(job.ratings),
         "files": files,
     }
+
+
+def _withheld(ratings: Path) -> dict[str, Any]:
+    """Whom and what a step before left out of the ratings."""
+    path = ratings / "withheld.json"
+    return read_json(path) if path.exists() else {"users": 0, "items": 0, "why": ""}

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from tasks.config import load, parse, snapshot_date
 from tasks.config.gate import check_names
 from tasks.errors import MurmurError, Refused, UsageError
-from tasks.source_options import add_source, given_source
+from tasks.source_options import add_source, given_protect, given_source
 
 Outcome = tuple[dict[str, Any], int]  # what to print, and the exit code
 
@@ -151,6 +151,10 @@ def _parser() -> argparse.ArgumentParser:
     expand.add_argument("published")
     expand.add_argument("--to", required=True, choices=["csv", "movielens", "recbole"])
     expand.add_argument("out", help="csv: a file; movielens, recbole: a directory. Must not exist yet")
+    restore = add("restore", command_restore, "put items added by [obfuscation] back into recommendations")
+    restore.add_argument("recommendations", help="csv: user (pseudonym or source id), item, score [, rank]")
+    restore.add_argument("--private", required=True, help="the release's private directory")
+    restore.add_argument("--out", required=True, help="the csv file to write. Must not exist yet")
     clean = add("clean", command_clean, "remove intermediates of published snapshots, whatever their age")
     clean.add_argument("name", help="the release")
     clean.add_argument(
@@ -171,7 +175,7 @@ def _parser() -> argparse.ArgumentParser:
     reproduce = add(
         "reproduce", command_reproduce, "a paper's tables: the paper's figure and ours, side by side"
     )
-    reproduce.add_argument("paper", choices=["P0", "P1", "P2", "P3"])
+    reproduce.add_argument("paper", choices=["P0", "P1", "P2", "P3", "P4"])
     reproduce.add_argument("--data", required=True, help="directory of one data set, such as …/ml-100k")
     reproduce.add_argument("--plots", default=None, help="directory to write the figures to, as SVG")
     return parser
@@ -247,9 +251,10 @@ def command_audit(options: argparse.Namespace) -> Outcome:
         if not place.is_dir():
             raise UsageError("there is no such directory", where=f"{option} {place}", remedy="check the path")
     source, thresholds = given_source(options, published)
+    protect = given_protect(options, source)
     with owner_only(), engine() as workers, progress_bars() as progress:
         report = functools.partial(progress, "audit")
-        verdict = audit(published, private, source, None, thresholds, workers, report)
+        verdict = audit(published, private, source, None, thresholds, workers, report, protect)
     return _verdict(verdict, published)
 
 
@@ -276,14 +281,15 @@ def command_attack(options: argparse.Namespace) -> Outcome:
         if place and not Path(place).is_dir():
             raise UsageError("there is no such directory", where=f"{option} {place}", remedy="check the path")
     source, _ = given_source(options, published)
+    protect = given_protect(options, source)
     snapshot = snapshot_date(options.snapshot) if options.snapshot else None
     if not published and not snapshot and "{snapshot}" in (source.path or ""):
         raise UsageError("say which snapshot to attack", where="--snapshot", remedy="give YYYY-MM-DD")
     with owner_only(), engine() as workers:
         if published:
-            case = released_case(published, Path(options.private), source, snapshot, workers)
+            case = released_case(published, Path(options.private), source, snapshot, workers, protect)
         else:
-            case = raw_case(source, snapshot or datetime.date(1970, 1, 1), workers)
+            case = raw_case(source, snapshot or datetime.date(1970, 1, 1), workers, protect)
         if options.name == "advise":
             from checks.linkage.advice import advise
 
@@ -319,6 +325,15 @@ def command_expand(options: argparse.Namespace) -> Outcome:
     with progress_bars() as progress:
         report = functools.partial(progress, "expand")
         return expand(Path(options.published), options.to, Path(options.out), report), 0
+
+
+def command_restore(options: argparse.Namespace) -> Outcome:
+    """The reverse operator on a recommender's output."""
+    from tasks.reverse import restore
+    from tasks.store import owner_only
+
+    with owner_only():
+        return restore(Path(options.recommendations), Path(options.private), Path(options.out)), 0
 
 
 def command_clean(options: argparse.Namespace) -> Outcome:

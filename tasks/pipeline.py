@@ -80,9 +80,10 @@ class Run:
         """What a step is called where several runs are told apart."""
         return step if self.purpose == "release" else f"{self.purpose} {step}"
 
-    def shadow(self, work: Path, ingest: dict) -> "Run":
-        """The same release made from other ratings, elsewhere: for measuring utility, never published."""
-        return replace(self, work=work, given={"ingest": ingest}, purpose="shadow")
+    def shadow(self, work: Path, given: dict[str, dict]) -> "Run":
+        """The same release made from other ratings, elsewhere: for measuring utility, never published. `given` are
+        the results it begins with."""
+        return replace(self, work=work, given=given, purpose="shadow")
 
 
 @dataclass(frozen=True)

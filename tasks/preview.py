@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks import methods
+from tasks.attributes import figures, known_of, refuse_unknown
 from tasks.config import ReleaseConfig
 from tasks.errors import UsageError
-from tasks.formats import RatingBlock, no_ratings, pieces, read
+from tasks.formats import RatingBlock, attributes, no_ratings, pieces, read
 
 ROWS_SHOWN = 5
 BLOCKS_READ = 3
@@ -40,26 +41,28 @@ def preview(config: ReleaseConfig, snapshot: datetime.date) -> dict[str, Any]:
     _refuse_what_run_refuses(config, blocks, read_rows - accepted, read_rows)
     # Whatever else the source holds, it has no fewer people and items than these.
     users, items = (_different([getattr(block, ids) for block in blocks]) for ids in ("users", "items"))
+    whole = len(parts) == 1 and len(blocks) < BLOCKS_READ
     ratings = np.concatenate([block.ratings for block in blocks])
     estimate = accepted * len(parts)
     return {
         "method": config.privacy.method,
         "promise": _promise(config),
         "not_used_by_this_method": _not_used(config),
-        "reach": _reach(config, users, items),
+        "reach": _reach(config, len(users), len(items)),
         "steps": " → ".join(methods.graph(config)),
         "source": {
             "format": config.source.format,
             "columns": "user, item, rating" + ("" if blocks[0].timestamps is None else ", timestamp"),
             "rows_read": read_rows,
             "rows_rejected": read_rows - accepted,
-            "users_read": users,
-            "items_read": items,
+            "users_read": len(users),
+            "items_read": len(items),
             "scale": list(config.source.scale),
             "lowest_rating": float(ratings.min()),
             "highest_rating": float(ratings.max()),
             "distinct_ratings": len(np.unique(ratings)),
         },
+        "attributes": _attributes(config, snapshot, users, whole=whole),
         "estimate": {
             "ratings": estimate,
             "memory_bytes": round(BASE_BYTES + BYTES_PER_RATING * estimate),
@@ -79,7 +82,8 @@ def _promise(config: ReleaseConfig) -> dict[str, Any]:
 
 def _not_used(config: ReleaseConfig) -> str | None:
     """Tables of the file that are another method's."""
-    others = (set(methods.registered()) & config.model_fields_set) - {config.privacy.method}
+    used = {config.privacy.method, methods.change(config)}
+    others = (set(methods.registered()) & config.model_fields_set) - used
     return ", ".join(f"[{name}]" for name in sorted(others)) or None
 
 
@@ -95,9 +99,24 @@ def _reach(config: ReleaseConfig, users: int, items: int) -> str | None:
     return f"the {users:,} users × {items:,} items read here can be grouped at once"
 
 
-def _different(ids: list[pa.Array]) -> int:
-    """How many ids there are in some blocks, each of which may have a dictionary of its own."""
-    return len(pc.unique(pa.chunked_array([pc.unique(some).cast(pa.string()) for some in ids])))
+def _attributes(
+    config: ReleaseConfig, snapshot: datetime.date, users: pa.Array, *, whole: bool
+) -> dict[str, dict[str, Any]]:
+    """Which attributes are known, of how many of the users read here, and which are protected; no value."""
+    table = attributes(config.source, snapshot)
+    known = known_of(users, table)
+    # Further users may be known where only a part was read; in what the table has for nobody, they cannot differ.
+    judged = known if whole or table is None else known_of(table.column("user").combine_chunks(), table)
+    refuse_unknown(judged, config.needed_attributes)
+    return {
+        name: {"users_read": len(users), **figures(values), "protected": name in config.privacy.protect}
+        for name, values in known.items()
+    }
+
+
+def _different(ids: list[pa.Array]) -> pa.Array:
+    """The ids in some blocks, each of which may have a dictionary of its own."""
+    return pc.unique(pa.chunked_array([pc.unique(some).cast(pa.string()) for some in ids]))
 
 
 def _refuse_what_run_refuses(

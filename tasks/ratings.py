@@ -9,12 +9,14 @@ the Dask scheduler and never have to fit into one process.
     by_item/  indptr indices values .npy                    the transpose, users ascending within an item
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
@@ -129,6 +131,13 @@ class Ratings:
         return Side(load("indptr"), load("indices"), load("values"), columns)
 
 
+def places(wanted: pa.Array, among: pa.Array) -> np.ndarray:
+    """Where each id is among others; −1: nowhere."""
+    return (
+        pc.fill_null(pc.index_in(wanted, value_set=among), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    )
+
+
 def write_ids(directory: Path, column: str, ids: pa.Array | list[str]) -> None:
     """Write users.parquet or items.parquet."""
     table = pa.table({column: pa.array(ids, pa.string())})
@@ -152,6 +161,15 @@ def write_matrix(directory: Path, matrix: sp.csr_array, timestamps: np.ndarray |
     if timestamps is not None:
         np.save(directory / "by_user" / "timestamps.npy", timestamps.astype(np.int64))
     _write_side(directory / "by_item", sp.csr_array(matrix.T.tocsr()))
+
+
+def write_chunks(path: Path, dtype: type, length: int, chunks: Iterable[np.ndarray]) -> None:
+    """A .npy file written chunk by chunk: by writing, not by mapping, which a full disk would end with a signal."""
+    with path.open("wb") as file:
+        header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (length,)}
+        np.lib.format.write_array_header_1_0(file, header)
+        for chunk in chunks:
+            file.write(np.ascontiguousarray(chunk, dtype).data)
 
 
 def _write_side(directory: Path, matrix: sp.csr_array) -> None:

@@ -20,6 +20,15 @@ def add_source(command: argparse.ArgumentParser) -> None:
         "--columns", default=None, help="csv, parquet: user,item,rating[,timestamp] column names"
     )
     command.add_argument("--delimiter", default=",")
+    command.add_argument(
+        "--users", default=None, help="csv or parquet table with a row per user: what is known beside ratings"
+    )
+    command.add_argument("--attributes", default=None, help="which of its columns are attributes: gender,age")
+    command.add_argument(
+        "--protect",
+        default=None,
+        help="attributes that must not be told, with commas (default: as in --config)",
+    )
     command.add_argument("--encoding", default="utf-8")
 
 
@@ -42,7 +51,38 @@ def given_source(options: argparse.Namespace, published: Path | None) -> tuple[S
         table |= {"delimiter": options.delimiter, "encoding": options.encoding}
         if options.columns:
             table["columns"] = _columns(options.columns)
+    if options.users or options.attributes:
+        table["attributes"] = _attributes(options, table)
     return parse({"release": {"name": "source"}, "source": table}, "--source, --format").source, {}
+
+
+def given_protect(options: argparse.Namespace, source: Source) -> tuple[str, ...]:
+    """The attributes that must not be told: those given, else those of the release file."""
+    if options.protect is None:
+        return load(options.config).protected_attributes if options.config else ()
+    named = tuple(dict.fromkeys(_names(options.protect)))
+    if unknown := [name for name in named if name not in source.attribute_names]:
+        raise UsageError(
+            f"nothing is known of {', '.join(unknown)}",
+            where="--protect",
+            remedy="name a user table with --users and its columns with --attributes",
+        )
+    return named
+
+
+def _attributes(options: argparse.Namespace, table: dict[str, Any]) -> dict[str, Any]:
+    """The user table; ids and text are written as in the ratings."""
+    found: dict[str, Any] = {"path": options.users}
+    if options.attributes:
+        found["columns"] = _names(options.attributes)
+    if options.users:
+        found |= {"delimiter": options.delimiter, "encoding": options.encoding}
+        found["user"] = table.get("columns", {}).get("user", "user")
+    return found
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _columns(text: str) -> dict[str, str]:

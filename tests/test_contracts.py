@@ -8,17 +8,20 @@ from typing import get_args
 import numpy as np
 import pytest
 
+import tasks.obfuscators
 import tasks.padders
 import tasks.steps
 from checks.registry import registered as registered_checks
 from tasks import formats, methods
 from tasks.config.gate import AT_LEAST, check_names
+from tasks.config.obfuscation import Obfuscation
 from tasks.config.padding import Padding
 from tasks.config.source import FormatName
 from tasks.ratings import Ratings, write_ids, write_matrix
 
 PADDERS = sorted(found.name for found in iter_modules(tasks.padders.__path__))
 METHODS = sorted(methods.registered())
+STRATEGIES = tasks.obfuscators.registered()
 STEPS = sorted(found.name for found in iter_modules(tasks.steps.__path__))
 
 
@@ -34,7 +37,8 @@ def test_a_step_has_params_and_a_run(name, config):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_method_is_a_graph_whose_steps_come_in_order(name, config):
-    graph = methods.graph(config(privacy={"method": name}))
+    hidden = {"obfuscation": {"attribute": "gender"}} if name == "obfuscation" else {}
+    graph = methods.graph(config(privacy={"method": name}, **hidden))
     seen: set[str] = set()
     for step, needed in graph.items():
         assert set(needed) <= seen, f"{step} reads from a step that comes later"
@@ -107,6 +111,21 @@ def test_a_padder_learns_nothing_from_items_outside_the_fit(name, fit, taste_mat
     assert np.array_equal(one.rows(slice(None)), other.rows(slice(None)))
     # Rare items are predicted alike: the user's own level, nothing about the item.
     assert np.array_equal(one.rows(slice(None))[:, 3], one.rows(slice(None))[:, 17])
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_strategy_adds_as_many_as_asked_and_nothing_that_was_rated(name, taste_matrix):
+    assert name in get_args(Obfuscation.model_fields["strategy"].annotation)
+    matrix = taste_matrix(users=60, items=40)
+    labels = (matrix.toarray()[:, :20] > 0).sum(axis=1) > 8
+    chance = tasks.obfuscators.seeded_chance(1)
+    wanted = tasks.obfuscators.Wanted(share=0.1, classes=2, scale=(1.0, 5.0), chance=chance)
+    one, other = (tasks.obfuscators.strategy(name).add(matrix, labels.astype(int), wanted) for _ in range(2))
+    assert one.shape == matrix.shape
+    assert one.nnz == wanted.total(matrix)
+    assert not one.multiply(matrix).nnz
+    assert ((one.data >= 1) & (one.data <= 5)).all()
+    assert (one != other).nnz == 0
 
 
 def test_every_check_answers_to_its_files_name():

@@ -67,6 +67,12 @@ def dags(tmp_path_factory):
     (releases / "twice.toml").write_text(GOOD.format(name="signed", more=""))
     noisy = GOOD.format(name="noisy", more="") + "[privacy]\nmethod = 'perturbation'\nk = 7\n"
     (releases / "noisy.toml").write_text(noisy)
+    hidden = GOOD.format(name="hidden", more="") + "[obfuscation]\nattribute = 'gender'\n"
+    (releases / "hidden.toml").write_text(hidden)
+    obscured = hidden.replace("'hidden'", "'obscured'") + "[privacy]\nmethod = 'obfuscation'\n"
+    (releases / "obscured.toml").write_text(obscured)
+    rare = GOOD.format(name="rare", more="") + "[privacy]\nmethod = 'suppression'\n"
+    (releases / "rare.toml").write_text(rare)
     (releases / "typo.toml").write_text(
         "[release]\nname = 'typo'\n[source]\nformat = 'synthetic'\n[privacy]\nkk = 5\n"
     )
@@ -87,7 +93,8 @@ def test_parsing_loads_nothing_heavy(dags):
 def test_one_dag_per_usable_file(dags):
     expected = {f"release_{load(path).release.name}" for path in (ROOT / "dags" / "releases").glob("*.toml")}
     assert "release_demo" in expected
-    assert set(dags["dags"]) == expected | {"release_signed", "release_noisy"}
+    others = {f"release_{name}" for name in ("signed", "noisy", "hidden", "obscured", "rare")}
+    assert set(dags["dags"]) == expected | others
 
 
 def test_boxes_and_arrows_are_the_methods_graph(dags):
@@ -95,6 +102,30 @@ def test_boxes_and_arrows_are_the_methods_graph(dags):
     assert dags["dags"]["release_demo"]["tasks"] == {step: sorted(needed) for step, needed in steps.items()}
     assert next(iter(steps)) == "ingest"
     assert next(reversed(steps)) == "publish"
+
+
+def test_a_step_that_changes_the_ratings_stands_before_all_others(dags):
+    hidden, obscured, rare = (dags["dags"][f"release_{name}"] for name in ("hidden", "obscured", "rare"))
+    plain = dags["dags"]["release_demo"]["tasks"]
+    assert {step: [n for n in needed if n != "obfuscation"] for step, needed in hidden["tasks"].items()} == {
+        "obfuscation": ["ingest"],
+        **{s: [n for n in needed if s == "evaluate" or n != "ingest"] for s, needed in plain.items()},
+    }
+    assert obscured["tasks"] == {
+        "ingest": [],
+        "obfuscation": ["ingest"],
+        "clustering": ["obfuscation"],
+        "homogenization": ["clustering", "obfuscation"],
+        "evaluate": ["ingest"],
+        "validate": ["clustering", "evaluate", "homogenization", "obfuscation"],
+        "publish": ["validate"],
+    }
+    assert rare["tasks"]["evaluate"] == ["ingest", "suppression"]
+    assert rare["tasks"]["clustering"] == ["suppression"]
+    for dag, step in ((hidden, "obfuscation"), (obscured, "obfuscation"), (rare, "suppression")):
+        assert dag["docs"][step].lower().startswith(step)
+        assert f"| `{step}` |" in dag["doc"]
+    assert "at least 5 people share every profile, made-up ratings hide gender" in hidden["doc"]
 
 
 def test_approval_stands_between_the_gate_and_publication(dags):

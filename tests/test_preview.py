@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import re
 import tomllib
 from importlib.resources import files
 from pathlib import Path
@@ -10,7 +11,10 @@ import pytest
 
 from tasks.config import load, parse
 from tasks.config.microaggregation import Microaggregation
+from tasks.config.obfuscation import Obfuscation
 from tasks.config.perturbation import Perturbation
+from tasks.config.source import Attributes
+from tasks.config.suppression import Suppression
 from tasks.errors import UsageError
 from tasks.groupings import mdav
 from tasks.methods import registered
@@ -36,15 +40,27 @@ def test_groups_are_promised_by_those_who_make_groups():
 @pytest.mark.parametrize(
     ("method", "unused"),
     [
-        ("predictive-padded", "[microaggregation], [perturbation]"),
-        ("microaggregation", "[perturbation]"),
-        ("perturbation", "[microaggregation]"),
+        ("predictive-padded", "[microaggregation], [perturbation], [suppression]"),
+        ("microaggregation", "[perturbation], [suppression]"),
+        ("perturbation", "[microaggregation], [suppression]"),
+        ("suppression", "[microaggregation], [perturbation]"),
     ],
 )
 def test_tables_of_other_methods_are_named(method, unused):
-    both = {"microaggregation": {"variable": True}, "perturbation": {"amount": 0.5}}
+    both = {
+        "microaggregation": {"variable": True},
+        "perturbation": {"amount": 0.5},
+        "suppression": {"share": 0.5},
+    }
     assert seen(method, **both)["not_used_by_this_method"] == unused
     assert seen(method)["not_used_by_this_method"] is None
+
+
+@pytest.mark.parametrize("method", ["obfuscation", "predictive-padded"])
+def test_obfuscation_is_used_whatever_follows_it(method):
+    found = seen(method, obfuscation={"attribute": "gender"})
+    assert found["not_used_by_this_method"] is None
+    assert found["steps"].startswith("ingest → obfuscation → ")
 
 
 def test_what_mdav_cannot_reach_is_refused_before_anything_runs(monkeypatch):
@@ -57,6 +73,82 @@ def test_what_mdav_cannot_reach_is_refused_before_anything_runs(monkeypatch):
         seen("microaggregation")
     assert "bins" in seen("microaggregation", microaggregation={"within_bins": True})["reach"]
     assert seen("predictive-padded")["reach"] is None
+
+
+@pytest.fixture
+def two_files(tmp_path):
+    """Ratings of a, b and c and a table of users with this text: (text, protected, block_bytes) → the answer."""
+
+    def look(text, protect=(), block_bytes=2**23, more=""):
+        ratings, users = tmp_path / "ratings.csv", tmp_path / "users.csv"
+        ratings.write_text("user,item,rating\na,x,1\nb,x,2\nc,y,3\n" + more)
+        users.write_text("user,side,more\n" + text)
+        source = {"format": "csv", "path": str(ratings), "scale": [1, 5], "block_bytes": block_bytes}
+        source["attributes"] = {"path": str(users), "columns": ["side", "more"]}
+        privacy = {"k": 2, "l": 1, "protect": list(protect)}
+        return preview(parse({"release": {"name": "x"}, "source": source, "privacy": privacy}), SNAPSHOT)
+
+    return look
+
+
+def test_what_is_known_is_told_in_numbers(two_files):
+    answer = two_files("a,zq-left,zq-1\nb,zq-right,\nz,zq-up,zq-2\n", ["side"])
+    assert answer["attributes"] == {
+        "side": {"users_read": 3, "known": 2, "classes": 2, "protected": True},
+        "more": {"users_read": 3, "known": 1, "classes": 1, "protected": False},
+    }
+    assert "zq" not in json.dumps(answer)
+    assert seen("predictive-padded")["attributes"]["gender"]["known"] == 60
+    assert (
+        seen("predictive-padded", source={"format": "synthetic", "attributes": {"columns": []}})["attributes"]
+        == {}
+    )
+
+
+def test_attributes_are_refused_as_the_run_would_refuse_them(two_files):
+    for text, protect, what in (
+        ("a,left,1\nb,left,2\nz,right,3\n", ["side"], "do not differ in it"),
+        ("A,left,1\nB,right,2\n", [], "says nothing of anybody"),
+        ("a,left\n", [], "does not have 3 columns"),
+    ):
+        with pytest.raises(UsageError, match=what):
+            two_files(text, protect)
+
+
+def test_a_part_of_the_source_does_not_judge_the_table(two_files):
+    """Of the users in the first blocks the table may say nothing; it is still told, in numbers."""
+    more = "".join(f"user-{n},item-{n},3\n" for n in range(3000))
+    part = {"block_bytes": 2**12, "more": more}
+    answer = two_files("user-2998,left,1\nuser-2999,right,2\n", ["side"], **part)
+    assert answer["source"]["users_read"] < 3000
+    assert answer["attributes"]["side"]["known"] == 0
+    with pytest.raises(UsageError, match="do not differ in it"):  # nobody in the table does
+        two_files("user-2998,left,1\nuser-2999,left,2\n", ["side"], **part)
+
+
+def test_protecting_is_refused_where_ratings_stand_alone(tmp_path):
+    (tmp_path / "ratings.dat").write_text("".join(f"{user}::1::5::1\n" for user in range(9)))
+    source = {"format": "movielens-1m", "path": str(tmp_path / "ratings.dat")}
+    assert seen("predictive-padded", source=source)["attributes"] == {}
+    with pytest.raises(UsageError, match="there is no user table"):
+        seen("predictive-padded", source=source, privacy={"protect": ["gender"]})
+
+
+def test_the_starters_attributes_can_be_switched_on(tmp_path):
+    """Without their `#` the lines are a table and a key that are understood."""
+    shown = re.sub(
+        r"^# (?=protect = |\[source\.attributes\]|path = |user = |columns = |edges = )",
+        "",
+        STARTER,
+        flags=re.M,
+    )
+    file = tmp_path / "films.toml"
+    file.write_text(shown)
+    config = load(file)
+    assert config.privacy.protect == ["gender"]
+    assert config.source.attribute_names == ("gender", "age")
+    assert config.source.attributes.user == Attributes().user
+    assert config.source.attribute_edges == {"age": (18.0, 36.0)}
 
 
 def test_the_starter_names_every_method():
@@ -82,9 +174,29 @@ def test_the_starters_commented_tables_are_the_defaults(tmp_path, table, setting
     assert load(file).privacy.method == table
 
 
+@pytest.mark.parametrize(
+    ("table", "settings", "must"),
+    [("obfuscation", Obfuscation, {"attribute": "gender"}), ("suppression", Suppression, {"share": 0.5})],
+)
+def test_commented_tables_that_need_a_choice_show_one_and_the_defaults(tmp_path, table, settings, must):
+    lines = STARTER.splitlines()
+    start = lines.index(f"# [{table}]")
+    shown = "\n".join(line.removeprefix("# ") for line in lines[start : lines.index("", start)])
+    assert tomllib.loads(shown)[table] == settings(**must).model_dump()
+    file = tmp_path / "films.toml"
+    chosen = STARTER.replace('method = "predictive-padded"', f'method = "{table}"')
+    source = chosen.replace(
+        "scale = [1.0, 5.0] ",
+        'attributes = { path = "users.csv", columns = ["gender"] }\nscale = [1.0, 5.0] ',
+    )
+    file.write_text(f"{source}\n{shown}\n")
+    assert load(file).privacy.method == table
+
+
 def test_the_page_on_methods_has_every_method_and_key_with_its_default():
     page = (Path(__file__).parents[1] / "docs" / "methods.md").read_text(encoding="utf-8")
     assert [method for method in registered() if f"`{method}`" not in page] == []
-    for settings in (Microaggregation(), Perturbation()):
+    for settings in (Microaggregation(), Perturbation(), Obfuscation(), Suppression()):
         for key, default in settings.model_dump().items():
-            assert f"| `{key}` | {json.dumps(default)} |" in page
+            shown = "absent" if default is None else json.dumps(default)
+            assert f"| `{key}` | {shown} |" in page

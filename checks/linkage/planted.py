@@ -32,7 +32,7 @@ def planted(raw: Case, targets: np.ndarray) -> tuple[Case, np.ndarray]:
     raters = np.concatenate([truth.raters, np.ones(len(targets), dtype=truth.raters.dtype)])
     more = replace(truth, ratings=ratings, raters=raters, days=None)
     release = RawRelease(more, low=raw.release.low, high=raw.release.high, k=raw.release.k)
-    return Case(release, more, raw.private, raw.snapshot, raw.engine), rows
+    return replace(raw, release=release, given_truth=more), rows
 
 
 def knowing_it(control: Model) -> Model:

@@ -32,17 +32,20 @@ METHODS = {
     "microaggregation": f"{GROUPED}the mean of their records, in which missing ratings were filled in.",
     "perturbation": "Every person is published under a pseudonym with a record of their own, every value of which is "
     "disguised with random noise.",
+    "suppression": "Every person is published under a pseudonym with what they rated, less the items few people rated.",
+    "obfuscation": "Every person is published under a pseudonym with what they rated and with made-up ratings.",
 }
 SPREADS = 4  # standard deviations that the picture of z-scores shows
 OTHER_METHOD = "People are published under pseudonyms with ratings changed by the method named below."
 
 
-def write_report(release_dir: Path, verdict: Verdict, utility_dir: Path) -> None:
-    """Write report.html into the release's directory; the same inputs give the same bytes."""
+def write_report(release_dir: Path, verdict: Verdict, utility_dir: Path, changed: str = "") -> None:
+    """Write report.html into the release's directory; the same inputs give the same bytes. `changed`: what was done to
+    the ratings first, in words."""
     here = files("checks.report")
     page = Template((here / "page.html").read_text("utf-8")).substitute(
         style=(here / "style.css").read_text("utf-8"),
-        **_head(release_dir, verdict),
+        **_head(release_dir, verdict, changed),
         checks="\n".join(_check(check) for check in verdict.checks),
         utility=_utility(utility_dir, _single(release_dir)),
         plots=_plots(release_dir, utility_dir),
@@ -50,7 +53,7 @@ def write_report(release_dir: Path, verdict: Verdict, utility_dir: Path) -> None
     write_bytes(release_dir / "report.html", page.encode())
 
 
-def _head(release_dir: Path, verdict: Verdict) -> dict[str, str]:
+def _head(release_dir: Path, verdict: Verdict, changed: str) -> dict[str, str]:
     try:
         manifest = Release(release_dir).manifest
     except Refused as problem:
@@ -58,6 +61,7 @@ def _head(release_dir: Path, verdict: Verdict) -> dict[str, str]:
         about, facts = f"The files cannot be read as a release: {html.escape(problem.what)}.", ""
     else:
         about, facts = METHODS.get(manifest["method"], OTHER_METHOD), _facts(manifest)
+        about = f"{about} {html.escape(changed)}".strip()
     warned = [check.name for check in verdict.checks if check.severity == "advisory" and not check.passed]
     words = f"All {len(verdict.checks) - len(warned)} checks that decide have passed."
     if not verdict.passed:

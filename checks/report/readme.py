@@ -69,14 +69,35 @@ _SHARED_LIMITS = """\
 - Fewer than $c real ratings never make a published value; such values are predictions.
 - The promises hold for this release by itself. Other releases about the same people: $series."""
 
-_SINGLE = """Every record (a group of one) is one person's, with other values than the person gave. Nobody hides among
-others here: what protects people is that values cannot be trusted one by one, and report.html says how far attacks
+# What single people's records hold, what protects their owners, and what a user of them must know, by method.
+_SINGLE = """Every record (a group of one) is one person's, $with_what. Nobody hides among
+others here: what protects people is $protection, and report.html says how far attacks
 came all the same."""
+_SINGLE_WORDS = {
+    "suppression": {
+        "with_what": "with the ratings the person gave",
+        "protection": "what was left out",
+        "caution": "Items that few people rated are missing, and so are people who rated nothing else.",
+        "together": "what one leaves out another may hold",
+    },
+    "obfuscation": {
+        "with_what": "with the ratings the person gave and made-up ones",
+        "protection": "that nobody is told which are which",
+        "caution": "Some ratings are made up. Train on them, do not read them one by one.",
+        "together": "what is in one and not in the other may be made up",
+    },
+}
+_DISGUISED = {
+    "with_what": "with other values than the person gave",
+    "protection": "that values cannot be trusted one by one",
+    "caution": "A single value tells little; what many of them have in common tells something. Train on them, do not "
+    "read\n  them.",
+    "together": "noise that is\n  drawn anew can be averaged away",
+}
 _SINGLE_LIMITS = """\
-- A single value tells little; what many of them have in common tells something. Train on them, do not read them.
+- $caution
 - $holding
-- Nothing is promised about this release together with others about the same people ($series): noise that is drawn
-  anew can be averaged away."""
+- Nothing is promised about this release together with others about the same people ($series): $together."""
 
 _CODES = "The codes are little-endian. `rating = rating_scale[0] + code * rating_step` for uint8 and uint16."
 _NUMBERS = (
@@ -89,8 +110,8 @@ its owner, in the owner's own standard deviations, plus noise. Values of differe
 who know their own turn a prediction into a rating: `mean + deviation * z`."""
 
 
-def write_readme(release_dir: Path) -> None:
-    """Write README.md into the release's directory."""
+def write_readme(release_dir: Path, changed: str = "") -> None:
+    """Write README.md into the release's directory; `changed`: what was done to the ratings first, in words."""
     release = Release(release_dir)
     manifest, counts = release.manifest, release.manifest["counts"]
     single = bool((release.sizes == 1).all())
@@ -98,7 +119,7 @@ def write_readme(release_dir: Path) -> None:
         "release": manifest["release"],
         "snapshot": manifest["snapshot"],
         "method": manifest["method"],
-        "about": METHODS.get(manifest["method"], OTHER_METHOD),
+        "about": f"{METHODS.get(manifest['method'], OTHER_METHOD)} {changed}".strip(),
         "users": f"{counts['users']:,}",
         "items": f"{counts['items']:,}",
         "groups": f"{counts['groups']:,}",
@@ -108,6 +129,7 @@ def write_readme(release_dir: Path) -> None:
         "c": release.min_contributors,
         "series": "checked as a series" if manifest["series"] == "checked" else "not examined",
         "holding": _holding(release, single),
+        **_SINGLE_WORDS.get(manifest["method"], _DISGUISED),
     }
     numbers = _Z_SCORES if manifest["unit"] == "z-score" else _NUMBERS
     coded = manifest["rating_encoding"] != "float32"
@@ -126,7 +148,9 @@ def _holding(release: Release, single: bool) -> str:
     record, nobody = ("record", "its owner") if single else ("group", "anybody in the group")
     if release.complete:
         return f"Every {record} has every item: that an item is listed does not mean that {nobody} rated it."
-    if single and release.unit == "z-score":  # only what was rated has one
+    if single and (
+        release.unit == "z-score" or release.manifest["method"] == "suppression"
+    ):  # only what was rated
         return "An item of a record was rated by its owner."
     if single:
         return "An item of a record was rated by its owner, unless the method adds items."

@@ -14,18 +14,21 @@ from tasks.config.base import Settings
 from tasks.config.clustering import Clustering
 from tasks.config.gate import validate_thresholds
 from tasks.config.microaggregation import Microaggregation
+from tasks.config.obfuscation import Obfuscation
 from tasks.config.padding import Padding
 from tasks.config.perturbation import Perturbation
 from tasks.config.privacy import Privacy
 from tasks.config.release import Release
 from tasks.config.series import Series
 from tasks.config.source import SCALES, Source
+from tasks.config.suppression import Suppression
 from tasks.errors import UsageError
 
 __all__ = [
     "SCALES",
     "Clustering",
     "Microaggregation",
+    "Obfuscation",
     "Padding",
     "Perturbation",
     "Privacy",
@@ -33,6 +36,7 @@ __all__ = [
     "ReleaseConfig",
     "Series",
     "Source",
+    "Suppression",
     "load",
     "parse",
     "snapshot_date",
@@ -49,17 +53,15 @@ class ReleaseConfig(Settings):
     clustering: Clustering = Clustering()
     microaggregation: Microaggregation = Microaggregation()
     perturbation: Perturbation = Perturbation()
+    obfuscation: Obfuscation = Obfuscation()
+    suppression: Suppression = Suppression()
     gate: Annotated[dict[str, float], AfterValidator(validate_thresholds)] = {}
     series: Series = Series()
 
     @model_validator(mode="after")
     def _possible(self) -> "ReleaseConfig":
         low, high = self.source.scale
-        if unknown := sorted(set(self.needed_attributes) - set(self.source.attribute_names)):
-            raise ValueError(
-                f"privacy.protect: nothing is known of {', '.join(unknown)}; name a user table in "
-                "source.attributes.path and the attribute in source.attributes.columns, or remove it"
-            )
+        self._hides_something_known()
         if self.series.mode != "independent":
             raise ValueError("series.mode: only 'independent' is available in this version")
         if self.privacy.rating_step > high - low:
@@ -83,9 +85,34 @@ class ReleaseConfig(Settings):
             )
         return self
 
+    def _hides_something_known(self) -> None:
+        hidden, method = self.obfuscation.attribute, self.privacy.method
+        for key, named in (("privacy.protect", self.privacy.protect), ("obfuscation.attribute", [hidden])):
+            if unknown := sorted({name for name in named if name} - set(self.source.attribute_names)):
+                raise ValueError(
+                    f"{key}: nothing is known of {', '.join(unknown)}; name a user table in "
+                    "source.attributes.path and the attribute in source.attributes.columns, or remove it"
+                )
+        if method == "obfuscation" and hidden is None:
+            raise ValueError(
+                "obfuscation.attribute: method 'obfuscation' must know what to hide; name a user attribute of the "
+                'source, such as "gender"'
+            )
+        if method == "suppression" and hidden is not None:
+            raise ValueError(
+                "obfuscation.attribute: method 'suppression' publishes what people rated, and its search for the "
+                "smallest share would judge made-up ratings; use method 'obfuscation', or remove [obfuscation]"
+            )
+
     @property
     def needed_attributes(self) -> tuple[str, ...]:
         """The attributes without which this release cannot be made or judged."""
+        hidden = self.obfuscation.attribute
+        return tuple(dict.fromkeys([*self.protected_attributes, *([hidden] if hidden else [])]))
+
+    @property
+    def protected_attributes(self) -> tuple[str, ...]:
+        """The attributes whose inference gates. To hide one is not to promise that it is hidden: that is `protect`."""
         return tuple(dict.fromkeys(self.privacy.protect))
 
     @property

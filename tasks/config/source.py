@@ -49,7 +49,7 @@ class Columns(Settings):
 
 # The attributes a format's own user table has; any other comes from the table that source.attributes.path names.
 OWN_ATTRIBUTES: dict[str, tuple[str, ...]] = {
-    "synthetic": ("gender",),
+    "synthetic": ("gender", "age"),
     "movielens-100k": ("gender", "age", "occupation"),
     "movielens-1m": ("gender", "age", "occupation"),
 }
@@ -58,10 +58,19 @@ USUAL_ATTRIBUTES = ("gender", "age")
 OWN_EDGES: dict[str, dict[str, tuple[float, ...]]] = {"movielens-100k": {"age": (18.0, 36.0)}}
 
 
+def _as_in_tables(value: object) -> object:
+    """A value of a group as text, the way tables have it: 18, 18.0 and "18" are the same, true is "true"."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip() if isinstance(value, str | int | float) else value
+
+
 def _texts(groups: dict) -> dict:
     """Values of groups as text, however they were written."""
     return {
-        group: tuple(map(str, some)) if isinstance(some, list | tuple) else some
+        group: tuple(map(_as_in_tables, some)) if isinstance(some, list | tuple) else some
         for group, some in groups.items()
     }
 
@@ -115,14 +124,19 @@ class Attributes(Settings):
     def _consistent(self) -> "Attributes":
         if self.path is not None and not self.columns:
             raise ValueError('columns: say which columns of the table are attributes, such as ["gender"]')
+        if self.path is None and (alone := sorted({"user", "delimiter", "encoding"} & self.model_fields_set)):
+            raise ValueError(f"{', '.join(alone)}: name the table they are about in path, or remove them")
         if self.columns is not None and len(set(self.columns)) != len(self.columns):
             raise ValueError("columns: an attribute is named twice")
+        if {"user", self.user} & set(self.columns or ()):
+            raise ValueError("columns: the users' ids are no attribute, and none can be called 'user'")
         for name, edges in self.edges.items():
             if not edges or any(a >= b for a, b in pairwise(edges)):
                 raise ValueError(f"edges.{name}: give rising numbers, such as [18, 36]")
         for name, groups in self.groups.items():
             values = [value for some in groups.values() for value in some]
-            if not values or len(set(values)) != len(values):
+            each_has_some = values and all(values) and all(groups.values())
+            if not each_has_some or len(set(values)) != len(values):
                 raise ValueError(f"groups.{name}: give each group its values, and each value to one group")
             if name in self.edges:
                 raise ValueError(f"groups.{name}: edges.{name} cuts it already; keep one of them")

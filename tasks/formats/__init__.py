@@ -93,7 +93,8 @@ def attributes(source: Source, snapshot: date) -> pa.Table | None:
     """Users and what is known about them (null: not known), as `source.attributes` puts values together; None where
     nothing is. Secret: never outside private/."""
     if source.attributes.path is not None:
-        table, where = _attributes.read_named_table(source, snapshot), "source.attributes.path"
+        table = _attributes.read_named_table(source, snapshot)
+        where = expand_path(_attributes.moved(source), snapshot)
     elif not source.attribute_names or not hasattr(_format(source), "attributes"):
         return None
     else:

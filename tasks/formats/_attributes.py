@@ -4,26 +4,33 @@ The movielens formats have a user table beside the ratings; any other source may
 `source.attributes.path`. Values are put together as `source.attributes` says. No message quotes a row: it holds an id.
 """
 
-from collections.abc import Sequence
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
 from datetime import date
+from fnmatch import fnmatch
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tasks.config import Source
 from tasks.errors import UsageError
-from tasks.formats._blocks import Piece
-from tasks.formats._files import Found, find, opened, understood
+from tasks.formats._blocks import Piece, numbers
+from tasks.formats._files import Found, NotThere, find, opened, understood
 from tasks.formats._text import Layout, first_row, records
+from tasks.formats.parquet import NAMES as PARQUET
+from tasks.formats.parquet import ids
 
 BLOCK_BYTES = 8 * 2**20
 MOST_CLASSES = 32
 OTHER = "other"
-_PARQUET = (".parquet", ".parq", ".pq")
+_UNKNOWN = pa.scalar(None, pa.string())
+
+
+# --- a data set's own table ---------------------------------------------------------------------------------
 
 
 def beside_ratings(
@@ -38,31 +45,56 @@ def beside(source: Source, snapshot: date, file: str) -> Found | None:
     """Where the user table of a data set is, if there is one."""
     try:
         found = find(source, snapshot, [file])
-    except UsageError:  # no such file in there
+    except NotThere:
         return None
     # A source that is a single file is "found" whatever the name asked for.
     called = found.files[0].rsplit("/", 1)[-1]
     return found if called in (file, f"{file}.gz") else None
 
 
+# --- a table that is named ----------------------------------------------------------------------------------
+
+
+def moved(source: Source) -> Source:
+    """The source as if its user table were its ratings: where to look for it."""
+    return source.model_copy(update={"path": source.attributes.path})
+
+
 def named_table(source: Source, snapshot: date) -> Found:
-    """Where the table of `source.attributes.path` is."""
-    moved = source.model_copy(update={"path": source.attributes.path})
-    return find(moved, snapshot, ())
+    """Where the table of `source.attributes.path` is: a file, the only one in an archive, or the parts of a parquet."""
+    with _own_keys():
+        try:
+            return find(moved(source), snapshot, PARQUET, several=True)
+        except NotThere:  # an archive may hold a csv
+            return find(moved(source), snapshot)
 
 
 def read_named_table(source: Source, snapshot: date) -> pa.Table:
     """The table of `source.attributes.path`."""
     found, given = named_table(source, snapshot), source.attributes
     wanted = (given.user, *source.attribute_names)
-    if found.files[0].lower().endswith(_PARQUET):
-        table = _parquet(found, wanted)
-    else:
-        piece = Piece(found.files, found.container)
-        header = first_row(piece, given.encoding, given.delimiter)
-        layout = Layout(len(header), given.delimiter, quoted=True, encoding=given.encoding)
-        table = _text(found, layout, header, wanted, header=True)
+    with _own_keys():
+        if any(fnmatch(found.files[0].lower().removesuffix(".gz"), name) for name in PARQUET):
+            table = _parquet(found, wanted)
+        else:
+            header = first_row(Piece(found.files, found.container), given.encoding, given.delimiter)
+            layout = Layout(len(header), given.delimiter, quoted=True, encoding=given.encoding)
+            table = _text(found, layout, header, wanted, header=True)
     return table.rename_columns(["user", *source.attribute_names])
+
+
+@contextlib.contextmanager
+def _own_keys() -> Iterator[None]:
+    """Readers tell which keys of the ratings to look at; the keys of the table are those below source.attributes."""
+    try:
+        yield
+    except UsageError as error:
+        remedy = error.remedy.replace("source.format", "source.attributes.path")
+        remedy = re.sub(r"source\.(path|delimiter|encoding)", r"source.attributes.\1", remedy)
+        raise type(error)(error.what, where=error.where, remedy=remedy) from None
+
+
+# --- reading ------------------------------------------------------------------------------------------------
 
 
 def _text(
@@ -77,7 +109,12 @@ def _text(
                 raise UsageError(
                     f"a line of the user table does not have {layout.columns} columns",
                     where=f"{file} line {block.misshapen[0].line}",
-                    remedy="correct the line; check source.attributes.delimiter",
+                    remedy="correct the line; "
+                    + (
+                        "check source.attributes.delimiter"
+                        if header
+                        else "source.attributes.columns = [] does without"
+                    ),
                 )
             skip = int(header and len(block.line_of_row) > 0 and block.line_of_row[0] == 1)
             for part, place in zip(parts, places, strict=True):
@@ -92,30 +129,32 @@ def _parquet(found: Found, wanted: Sequence[str]) -> pa.Table:
     for file, stream in opened(Piece(found.files, found.container)):
         with understood(file):
             table = pq.ParquetFile(stream)
-            names = table.schema_arrow.names
-            _places(names, wanted, file)
+            _places(table.schema_arrow.names, wanted, file)
             read = table.read(columns=list(wanted))
-            columns = [_as_text(read.column(name), name, file) for name in wanted]
+            users, *others = (read.column(name).combine_chunks() for name in wanted)
+            columns = [ids(users, "source.attributes.user", file).cast(pa.string())]
+            columns += [_as_text(column, name, file) for name, column in zip(wanted[1:], others, strict=True)]
             tables.append(pa.table(dict(zip(wanted, columns, strict=True))))
     return pa.concat_tables(tables)
 
 
-def _as_text(column: pa.ChunkedArray, name: str, file: str) -> pa.ChunkedArray:
+def _as_text(column: pa.Array, name: str, file: str) -> pa.Array:
     try:
-        return pc.cast(column, pa.string())
+        text = pc.cast(column, pa.string())
     except pa.ArrowException:
         raise UsageError(
             f"the column '{name}' holds {column.type}, which is no text, number or truth value",
             where=file,
             remedy="export it as text",
         ) from None
+    return pc.if_else(pc.is_nan(column), _UNKNOWN, text) if pa.types.is_floating(column.type) else text
 
 
 def _places(names: Sequence[str], wanted: Sequence[str], file: str) -> list[int]:
     for name in wanted:
-        if list(names).count(name) != 1:
+        if (count := list(names).count(name)) != 1:
             raise UsageError(
-                f"the user table has {list(names).count(name) or 'no'} column called '{name}' "
+                f"the user table has {count or 'no'} column{'s' * (count > 1)} called '{name}' "
                 f"({len(names)} columns in all)",
                 where=file,
                 remedy="set source.attributes.user and source.attributes.columns to its columns' names",
@@ -123,14 +162,21 @@ def _places(names: Sequence[str], wanted: Sequence[str], file: str) -> list[int]
     return [list(names).index(name) for name in wanted]
 
 
+# --- putting values together --------------------------------------------------------------------------------
+
+
 def tidy(table: pa.Table, source: Source, where: str) -> pa.Table:
     """One row per user (the last in the table counts), values put together; null: not known."""
-    users = table.column("user").combine_chunks()
-    if not len(users):
-        raise UsageError("the user table is empty", where=where, remedy="check that the export was complete")
-    last = ~pd.Series(users.to_numpy(zero_copy_only=False)).duplicated(keep="last").to_numpy()
-    known = last & pc.fill_null(pc.not_equal(users, ""), False).to_numpy(zero_copy_only=False)
-    table = table.filter(pa.array(known))
+    users = table.column("user").combine_chunks().dictionary_encode()
+    there = np.flatnonzero(users.is_valid().to_numpy(zero_copy_only=False))
+    last = np.full(len(users.dictionary), -1, np.int64)
+    np.maximum.at(last, users.indices.take(pa.array(there)).to_numpy(), there)
+    named = pc.not_equal(users.dictionary, "").to_numpy(zero_copy_only=False)
+    if not named.any():
+        raise UsageError(
+            "the user table has no users", where=where, remedy="check that the export was complete"
+        )
+    table = table.take(pa.array(np.sort(last[named])))
     columns = {"user": table.column("user")}
     for name in table.column_names[1:]:
         columns[name] = _put_together(table.column(name).combine_chunks(), name, source, where)
@@ -138,14 +184,16 @@ def tidy(table: pa.Table, source: Source, where: str) -> pa.Table:
 
 
 def _put_together(column: pa.Array, name: str, source: Source, where: str) -> pa.Array:
-    text = pc.utf8_trim_whitespace(column)
-    text = pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+    """The class of everybody; what there is to do is done once per different value."""
+    coded = column.dictionary_encode()
+    values = pc.utf8_trim_whitespace(coded.dictionary)
+    values = pc.if_else(pc.equal(values, ""), _UNKNOWN, values)
     groups, edges = source.attributes.groups, source.attribute_edges
     if name in groups:
-        text = _grouped(text, groups[name], name, where)
+        values = _grouped(values, groups[name], name, where)
     elif name in edges:
-        text = _cut(text, edges[name], name, where)
-    classes = pc.count_distinct(text).as_py()
+        values = _cut(values, edges[name], name, where)
+    classes = pc.count_distinct(values).as_py()
     if classes > MOST_CLASSES:
         raise UsageError(
             f"the attribute '{name}' has {classes:,} different values, more than {MOST_CLASSES}",
@@ -153,13 +201,13 @@ def _put_together(column: pa.Array, name: str, source: Source, where: str) -> pa
             remedy=f"put values together with source.attributes.groups.{name}, cut numbers with "
             f"source.attributes.edges.{name}, or leave it out of source.attributes.columns",
         )
-    return text
+    return values.take(coded.indices)
 
 
-def _grouped(text: pa.Array, groups: dict[str, tuple[str, ...]], name: str, where: str) -> pa.Array:
-    values = pa.array([value for some in groups.values() for value in some], pa.string())
+def _grouped(values: pa.Array, groups: dict[str, tuple[str, ...]], name: str, where: str) -> pa.Array:
+    members = pa.array([value for some in groups.values() for value in some], pa.string())
     called = pa.array([group for group, some in groups.items() for _ in some], pa.string())
-    place = pc.index_in(text, value_set=values)
+    place = pc.index_in(values, value_set=members)
     if place.null_count == len(place):
         raise UsageError(
             f"no user has any of the values in source.attributes.groups.{name}",
@@ -167,24 +215,25 @@ def _grouped(text: pa.Array, groups: dict[str, tuple[str, ...]], name: str, wher
             remedy="write the values as the table has them",
         )
     found = pc.fill_null(called.take(place), OTHER)
-    return pc.if_else(pc.is_null(text), pa.scalar(None, pa.string()), found)
+    return pc.if_else(pc.is_null(values), _UNKNOWN, found)
 
 
-def _cut(text: pa.Array, edges: tuple[float, ...], name: str, where: str) -> pa.Array:
-    numbers = pd.to_numeric(pd.Series(text.to_pylist(), dtype=object), errors="coerce").to_numpy(np.float64)
-    strange = np.isnan(numbers) & ~text.is_null().to_numpy(zero_copy_only=False)
+def _cut(values: pa.Array, edges: tuple[float, ...], name: str, where: str) -> pa.Array:
+    number = numbers(values)
+    unknown = values.is_null().to_numpy(zero_copy_only=False)
+    strange = ~np.isfinite(number) & ~unknown
     if strange.any():
         raise UsageError(
-            f"{int(strange.sum()):,} values of the attribute '{name}' are not numbers, so "
+            f"{int(strange.sum()):,} different values of the attribute '{name}' are not numbers, so "
             f"source.attributes.edges.{name} cannot cut them",
             where=where,
             remedy="put values together with source.attributes.groups instead, or correct the table",
         )
-    shown = [f"{edge:g}" for edge in edges]
+    shown = [str(int(edge)) if edge.is_integer() else str(edge) for edge in edges]
     ranges = [
         f"below {shown[0]}",
         *(f"{a} to below {b}" for a, b in pairwise(shown)),
         f"from {shown[-1]}",
     ]
-    place = np.searchsorted(np.array(edges), numbers, side="right")
-    return pa.array(ranges, pa.string()).take(pa.array(place, mask=np.isnan(numbers)))
+    place = np.searchsorted(np.array(edges), number, side="right")
+    return pa.array(ranges, pa.string()).take(pa.array(place, mask=unknown))

@@ -25,6 +25,10 @@ from tasks.formats._blocks import Piece
 _CUTTABLE = {"utf-8", "ascii", "iso8859-1", "iso8859-15", "cp1252"}
 
 
+class NotThere(UsageError):
+    """A directory or an archive can be read, and no file in it is called as asked for."""
+
+
 @dataclass(frozen=True)
 class Found:
     """The files a source consists of, in reading order; `container` is the archive they are members of."""
@@ -87,7 +91,7 @@ def _choose(
     chosen = sorted(f for f in listing if any(fnmatch(PurePosixPath(f).name, name) for name in wanted))
     if not chosen:
         nothing = "there is no file in it, or only hidden ones" if container else "this is not a file"
-        raise UsageError(
+        raise NotThere(
             f"no file called {' or '.join(names)} in there" if names else nothing,
             where=path,
             remedy="name the file itself in source.path, or check source.format",

@@ -151,7 +151,15 @@ def first_row(piece: Piece, layout_encoding: str, separator: str) -> list[str]:
     """The header's column names. Read from the file's beginning, whichever range the piece covers."""
     for file, stream in opened(Piece(piece.files[:1], piece.container)):
         text = _Utf8(stream, Piece(), file, Layout(1, separator, encoding=layout_encoding)).peek().decode()
-        return next(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), delimiter=separator), [])
+        lines = io.StringIO(text.removeprefix("\ufeff"), newline="")
+        try:
+            return next(csv.reader(lines, delimiter=separator), [])
+        except csv.Error:  # the words may quote the row
+            raise UsageError(
+                "the header cannot be read: a name is very long, or a quotation mark is never closed",
+                where=f"{file} line 1",
+                remedy="correct the file",
+            ) from None
     return []
 
 

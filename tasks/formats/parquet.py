@@ -19,12 +19,12 @@ from tasks.formats._files import find, opened, understood
 from tasks.formats.csv import places
 
 _ROW_BYTES = 64  # about what a rating takes in memory, ids included
-_NAMES = ("*.parquet", "*.parq", "*.pq")
+NAMES = ("*.parquet", "*.parq", "*.pq")
 
 
 def pieces(source: Source, snapshot: date) -> list[Piece]:
     """Neighbouring row groups of a file, or small files together, up to about source.block_bytes."""
-    found = find(source, snapshot, _NAMES, several=True)
+    found = find(source, snapshot, NAMES, several=True)
     cut: list[Piece] = []
     small: list[str] = []
     small_bytes = 0
@@ -80,8 +80,8 @@ def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
             ):
                 column = {name: batch.column(name) for name in wanted}
                 yield screen(
-                    _ids(column[columns.user], "user", file),
-                    _ids(column[columns.item], "item", file),
+                    ids(column[columns.user], "source.columns.user", file),
+                    ids(column[columns.item], "source.columns.item", file),
                     _plain(column[columns.rating]),
                     _plain(column[names[place.timestamp]]) if place.timestamp is not None else None,
                     line_of_row=np.arange(row + 1, row + 1 + len(batch)),
@@ -92,12 +92,13 @@ def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
                 row += len(batch)
 
 
-def _ids(column: pa.Array, key: str, file: str) -> pa.DictionaryArray:
+def ids(column: pa.Array, key: str, file: str) -> pa.DictionaryArray:
+    """Ids as a dictionary of text; `key` is the setting that names their column."""
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     kind = coded.type.value_type
     if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise UsageError(
-            f"the column of source.columns.{key} holds {kind}; ids must be text or whole numbers",
+            f"the column of {key} holds {kind}; ids must be text or whole numbers",
             where=file,
             remedy="export the ids as text",
         )

@@ -1,6 +1,6 @@
 """Made-up people who behave like the real ones: for demos, tests and trying out settings, at any size.
 
-A person has tastes, a mood (bias), a level of activity and a gender that goes with the tastes. They pick
+A person has tastes, a mood (bias), a level of activity, and a gender and an age that go with the tastes. They pick
 items with probability ∝ popularity × exp(taste affinity), rate what they like higher, and go on rating, ever
 more slowly: at a later snapshot the same person has the same ratings and some more. Each month a share
 `churn` of the people leaves and others join. Ratings fall on the scale in the proportions of paper 000,
@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from scipy.special import expit, ndtri
+from scipy.special import expit, logit, ndtri
 
 from tasks.config import Source
 from tasks.config.source import Synthetic
@@ -32,6 +32,8 @@ CHOICE = 1.2  # how strongly taste steers what is watched at all
 ACTIVITY_SD = 0.9
 POPULARITY_EXPONENT, POPULARITY_SD = 1.0, 0.9  # a tenth of the items gets about 40 % of the ratings
 GENDER_SLOPE, GENDER_OFFSET = 2.5, -1.3  # about a third are F, and the first taste tells
+AGES = ("18", "25", "35", "50")  # the least year of each range, as in MovieLens 1M
+AGE_SLOPE, AGE_CUTS = 3.0, (-2.95, 0.4, 3.65)  # about 20, 34, 31 and 15 %, and the second taste tells
 
 _FIRST_DECADE_MONTH = 2025 * 12
 _DECADE_MONTHS = 120
@@ -70,11 +72,18 @@ def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
 
 
 def attributes(source: Source, snapshot: date) -> pa.Table:
-    """user, gender ("F" or "M") of everybody in a snapshot."""
+    """user, gender ("F" or "M") and age (one of AGES) of everybody in a snapshot."""
     people = _people(np.arange(source.synthetic.users), source, snapshot)
-    first_taste = people.tastes(source.synthetic.tastes)[:, 0]
-    woman = people.uniform("gender") < expit(GENDER_SLOPE * first_taste + GENDER_OFFSET)
-    return pa.table({"user": people.names(), "gender": pa.array(np.where(woman, "F", "M"), pa.string())})
+    first, second = (people.taste(which % source.synthetic.tastes) for which in (0, 1))
+    woman = people.uniform("gender") < expit(GENDER_SLOPE * first + GENDER_OFFSET)
+    age = np.searchsorted(AGE_CUTS, AGE_SLOPE * second + logit(people.uniform("age")))
+    return pa.table(
+        {
+            "user": people.names(),
+            "gender": pa.array(["M", "F"], pa.string()).take(pa.array(woman.astype(np.int8))),
+            "age": pa.array(AGES, pa.string()).take(pa.array(age)),
+        }
+    )
 
 
 @dataclass(frozen=True)
@@ -98,6 +107,10 @@ class _People:
     def tastes(self, count: int) -> np.ndarray:
         """people × tastes, standard normal."""
         return ndtri(_uniform(self.key[:, None], "taste", np.arange(count))).astype(np.float32)
+
+    def taste(self, which: int) -> np.ndarray:
+        """One column of `tastes`."""
+        return ndtri(self.uniform("taste", which)).astype(np.float32)
 
 
 def _people(slots: np.ndarray, source: Source, snapshot: date) -> _People:

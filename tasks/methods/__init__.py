@@ -59,16 +59,32 @@ def promised(config: ReleaseConfig) -> dict[str, int]:
 
 
 def in_words(config: ReleaseConfig) -> str:
-    """What k means for this release."""
-    k = config.privacy.k
+    """What k means for this release, and whose attribute is hidden."""
+    k, hidden = config.privacy.k, config.obfuscation.attribute
+    also = f", made-up ratings hide {hidden}" if hidden else ""
     if method(config).SINGLE:
-        return f"one record per person, risk at most 1/{k} as judged by the gate"
-    return f"at least {k} people share every profile"
+        return f"one record per person, risk at most 1/{k} as judged by the gate{also}"
+    return f"at least {k} people share every profile{also}"
+
+
+def change(config: ReleaseConfig) -> str | None:
+    """The step that changes this release's ratings before anything else sees them; None: they stay as they are."""
+    if config.privacy.method == "suppression":
+        return "suppression"
+    return "obfuscation" if config.obfuscation.attribute else None
 
 
 def data_steps(config: ReleaseConfig) -> Graph:
     """The steps that make the candidate release: step → the steps it reads from, in order."""
-    return method(config).steps(config)
+    steps, changed = method(config).steps(config), change(config)
+    if changed is None:
+        return steps
+    rewired = {
+        name: tuple(changed if one == "ingest" else one for one in needed)
+        for name, needed in steps.items()
+        if needed
+    }
+    return {"ingest": (), changed: ("ingest",), **rewired}
 
 
 def inputs(name: str, config: ReleaseConfig) -> tuple[str, ...]:
@@ -78,6 +94,8 @@ def inputs(name: str, config: ReleaseConfig) -> tuple[str, ...]:
 
 def graph(config: ReleaseConfig) -> Graph:
     """All steps of a release, judgement and publication included: step → the steps it waits for."""
-    steps = data_steps(config)
-    judged = ("ingest", "clustering", next(reversed(steps)), "evaluate")
-    return {**steps, "evaluate": ("ingest",), "validate": judged, "publish": ("validate",)}
+    steps, changed = data_steps(config), change(config)
+    judged = (changed or "ingest", "clustering", next(reversed(steps)), "evaluate")
+    # What a release leaves out is searched for once: its shadow leaves out the same, and waits to hear what.
+    shadow = ("ingest", "suppression") if changed == "suppression" else ("ingest",)
+    return {**steps, "evaluate": shadow, "validate": judged, "publish": ("validate",)}

@@ -10,6 +10,10 @@ it, or is noise there. So for methods that publish single people `target` is wha
 released records predicts for the own record, `similar` for the record nearest to the person (tasks/learnt.py), and
 `random_group` what the model, not released, predicts for somebody else.
 
+Where a step changes the ratings first, the shadow's ratings are changed as the release's are, and what the release lost
+by it counts: `original` and what is held out are of the ratings as ingested. Items and people that were left out of the
+release are left out of its shadow; there `target` and `similar` are null.
+
     heldout.parquet ranks.parquet summary.json      utility
     shadow-release/   as published, and membership.parquet (group −1: absent), held_out.parquet (pseudonym, item)
 """
@@ -33,9 +37,10 @@ from tasks.kernels.padded import LowRank
 from tasks.kernels.profile_distances import profile_distances
 from tasks.learnt import OwnScales, learn, own_scales
 from tasks.pipeline import Job, execute
-from tasks.ratings import Ratings, write_attributes, write_ids, write_matrix
+from tasks.ratings import Ratings, places, write_attributes, write_ids, write_matrix
+from tasks.shadow import Listed, begins_with, original_model
 from tasks.steps.padding import open_model
-from tasks.store import digest_of, files_below, remove, write_json
+from tasks.store import remove, write_json
 
 HELD_OUT_SHARE = 0.1
 MOST_USERS = 50_000  # beyond this a sample of users tells the same (the contract)
@@ -64,13 +69,14 @@ class Params(Settings):
     clustering: dict[str, Any]
     microaggregation: dict[str, Any]
     perturbation: dict[str, Any]
+    obfuscation: dict[str, Any]
+    suppression: dict[str, Any]
     scale: tuple[float, float]
 
 
 def params(config: ReleaseConfig) -> Params:
     """Pick this step's settings."""
-    names = ("privacy", "padding", "clustering", "microaggregation", "perturbation")
-    tables = {name: getattr(config, name).model_dump() for name in names}
+    tables = {name: getattr(config, name).model_dump() for name in Params.model_fields if name != "scale"}
     return Params(**tables, scale=config.source.scale)
 
 
@@ -88,31 +94,38 @@ def run(job: Job) -> dict[str, Any]:
     """Split, run the method on the larger part, and ask the result for the smaller."""
     split = _split(job)
     shadow_ingest = job.out / "shadow" / "ingest"
-    reference = {"path": str(shadow_ingest), "digest": digest_of(files_below(shadow_ingest)), "counts": {}}
-    shadow = job.run.shadow(job.out / "shadow", reference)
+    shadow = job.run.shadow(job.out / "shadow", begins_with(job, shadow_ingest))
     steps = methods.data_steps(job.config)
     made = {name: Path(execute(name, shadow)["path"]) for name in (*steps, "padding")}
+    made["original"] = original_model(replace(job, run=shadow), shadow_ingest, made["padding"])
     release = made[next(reversed(steps))] / "groups.parquet"
 
     low, high = job.config.source.scale
-    model = open_model(made["padding"])
+    model = open_model(made["original"])
     labels = np.load(made["clustering"] / "labels.npy")
     user, item, truth = split.held_out
-    by_chance = job.rng("random groups").permutation(labels)
+    changed = made[methods.change(job.config) or "ingest"]
+    listed = Listed.among(Ratings(shadow_ingest), Ratings(changed), labels)
     coding = profiles.Coding.of(job.config)
     unpacked = job.out / "shadow" / "profiles"
     profiles.unpack(release, unpacked, coding.dtype)
     scales = own_scales(Ratings(shadow_ingest), coding, profiles.is_dense(release))
-    nearest, ranks = _rank_profiles(job, made, unpacked, labels, scales)
+    nearest, ranks = _rank_profiles(job, made, unpacked, listed, scales)
+    records, place = (listed.record, nearest), listed.item[item]
+    by_chance = job.rng("random groups").permutation(listed.record)
     if methods.method(job.config).SINGLE:
-        learnt = learn(job, unpacked, coding, job.out / "shadow" / "learnt")
-        target, similar = (
-            _learnt(learnt, job.config, scales, user, record[user], item) for record in (labels, nearest)
+        learnt = learn(
+            replace(job, inputs={"ingest": changed}), unpacked, coding, job.out / "shadow" / "learnt"
         )
-        random_group = model.cells(by_chance[user], item)  # a group is a person: by chance, somebody
+        target, similar = (
+            _learnt(learnt, job.config, scales, user, record[user], place) for record in records
+        )
+        # A group is a person: by chance, somebody. Who is left out of the release is somebody, too.
+        somebody = job.rng("somebody").permutation(len(by_chance))
+        random_group = model.cells(np.where(by_chance < 0, somebody, by_chance)[user], item)
     else:
         released = profiles.open_unpacked(unpacked, coding.dtype)
-        target, similar = (_released(released, coding, record[user], item) for record in (labels, nearest))
+        target, similar = (_released(released, coding, record[user], place) for record in records)
         random_group = model.group_means(by_chance, int(labels.max()) + 1).cells(by_chance[user], item)
     columns = {
         "truth": truth,
@@ -133,7 +146,7 @@ def run(job: Job) -> dict[str, Any]:
         ),
         job.out / "ranks.parquet",
     )
-    _keep_release(replace(job, run=shadow), release, labels, split)
+    _keep_release(replace(job, run=shadow), changed, release, listed, split)
     facts = _facts(job, model, labels, len(truth), len(ranks))
     write_json(job.out / "summary.json", facts | {"absent_users": len(split.absent)})
     remove(job.out / "shadow")
@@ -201,58 +214,68 @@ def _people(job: Job, rated: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]
     return present, absent, (HELD_OUT_SHARE * total - gone) / (total - gone)
 
 
-def _keep_release(job: Job, groups: Path, labels: np.ndarray, split: Split) -> None:
-    """Leave the shadow's release to the judge, with who is in it, who is not, and what of theirs was held out."""
+def _keep_release(job: Job, changed: Path, groups: Path, listed: Listed, split: Split) -> None:
+    """Leave the shadow's release to the judge, with who is in it, who is not, and what of theirs was held out; all of
+    them, and of it, in the release as well."""
     everybody = np.concatenate([split.present, split.absent])
     ids = Ratings(job.inputs["ingest"]).user_ids().take(pa.array(everybody))
     names = pseudonyms(job, ids)
-    nowhere = np.full(len(split.absent), -1, labels.dtype)
-    place = job.out / "shadow-release"
-    write_release(job, Candidate(place, place), groups, ids, names, np.concatenate([labels, nowhere]))
+    labels = np.concatenate([listed.record, np.full(len(split.absent), -1)])
+    released = places(ids, Ratings(job.ratings).user_ids()) >= 0
+    place, some = job.out / "shadow-release", pa.array(released)
+    inside = replace(job, inputs={"ingest": changed})
+    write_release(
+        inside, Candidate(place, place), groups, ids.filter(some), names.filter(some), labels[released]
+    )
     user, item, _ = split.held_out
+    user, item = user[listed.item[item] >= 0], listed.item[item][listed.item[item] >= 0]
     pseudonym = pa.DictionaryArray.from_arrays(pa.array(user, pa.int32()), names)
     held_out = pa.table({"pseudonym": pseudonym.cast(pa.string()), "item": pa.array(item, pa.int32())})
     pq.write_table(held_out, place / "held_out.parquet", compression="zstd")
 
 
 def _rank_profiles(
-    job: Job, made: dict[str, Path], unpacked: Path, labels: np.ndarray, scales: OwnScales
+    job: Job, made: dict[str, Path], unpacked: Path, listed: Listed, scales: OwnScales
 ) -> tuple[np.ndarray, np.ndarray]:
     """Nearest released profile of each user (-1: not asked), and the rank of the user's own (paper section 7.4)."""
-    users = np.arange(len(labels))
-    affordable = CELLS_RANKED // (int(labels.max() + 1) * Ratings(job.out / "shadow" / "ingest").n_items)
+    users = np.flatnonzero(listed.record >= 0)
+    affordable = CELLS_RANKED // (
+        int(listed.record.max() + 1) * Ratings(job.out / "shadow" / "ingest").n_items
+    )
     most = min(max(affordable, FEWEST_RANKED), MOST_RANKED)
     if len(users) > most:
         users = np.sort(job.rng("ranked").choice(users, most, replace=False))
     pieces = [users[start : start + USERS_PER_BLOCK] for start in range(0, len(users), USERS_PER_BLOCK)]
-    blocks = [(piece, scales.take(piece)) for piece in pieces]
+    blocks = [(piece, listed.record[piece], scales.take(piece)) for piece in pieces]
     job.progress(0, len(blocks))  # the shadow run's time says nothing about the time these take
     parts = job.engine.map(
         _rank_block,
         blocks,
         progress=job.progress,
         ingest=job.out / "shadow" / "ingest",
-        padding=made["padding"],
-        clustering=made["clustering"],
+        padding=made["original"],
         unpacked=unpacked,
+        columns=listed.columns,
         config=job.config,
     )
-    nearest = np.full(len(labels), -1, np.int64)
+    nearest = np.full(len(listed.record), -1, np.int64)
     nearest[users] = np.concatenate([found for found, _ in parts])
     return nearest, np.concatenate([rank for _, rank in parts])
 
 
 def _rank_block(
-    block: tuple[np.ndarray, OwnScales],
+    block: tuple[np.ndarray, np.ndarray, OwnScales],
     *,
     ingest: Path,
     padding: Path,
-    clustering: Path,
     unpacked: Path,
+    columns: np.ndarray | None,
     config: ReleaseConfig,
 ) -> tuple[np.ndarray, np.ndarray]:
-    users, scales = block
+    users, own, scales = block
     padded = open_model(padding).padded_rows(users, Ratings(ingest).by_user.take(users))
+    if columns is not None:
+        padded = padded[:, columns]
     rows, unit = scales.comparable(padded), np.float32(scales.typical)
     low, high = config.source.scale
     measure: dict[str, Any] = {"metric": config.clustering.metric, "max_diff": high - low}
@@ -268,7 +291,6 @@ def _rank_block(
         else:
             found = profile_distances(rows, some.matrix(values, rows.shape[1]), **measure)
         apart[:, start : start + width] = found
-    own = np.asarray(np.load(clustering / "labels.npy", mmap_mode="r")[users])
     rank = 1 + (apart < apart[np.arange(len(users)), own][:, None]).sum(axis=1)
     return apart.argmin(axis=1), rank
 
@@ -276,8 +298,8 @@ def _rank_block(
 def _released(
     released: profiles.Profiles, coding: profiles.Coding, group: np.ndarray, item: np.ndarray
 ) -> np.ndarray:
-    """Released ratings of (group, item) cells; NaN where the group does not hold the item or is -1."""
-    asked = group >= 0
+    """Released ratings of (group, item) cells; NaN where the group does not hold the item, or one of them is -1."""
+    asked = (group >= 0) & (item >= 0)
     codes = np.full(len(group), np.nan)
     codes[asked] = released.cells(group[asked], item[asked])
     return coding.values(codes)
@@ -291,8 +313,8 @@ def _learnt(
     record: np.ndarray,
     item: np.ndarray,
 ) -> np.ndarray:
-    """What the released records taught about (record, item) cells, as ratings of these people; NaN where it is -1."""
-    asked = record >= 0
+    """What the released records taught about (record, item) cells, as ratings of these people; NaN where one is -1."""
+    asked = (record >= 0) & (item >= 0)
     values = np.full(len(record), np.nan)
     values[asked] = scales.take(user[asked]).ratings(model.cells(record[asked], item[asked]))
     return np.clip(values, *config.source.scale)

@@ -14,7 +14,7 @@ the file.
 
 import datetime
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,11 +26,12 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from tasks import formats
+from tasks.attributes import write_known
 from tasks.config import ReleaseConfig, Source
 from tasks.config.base import Settings
 from tasks.errors import UsageError
 from tasks.formats import BadRow, Ids, Piece
-from tasks.ratings import Ratings, write_attributes, write_ids
+from tasks.ratings import Ratings, write_chunks, write_ids
 from tasks.store import remove
 
 if TYPE_CHECKING:
@@ -64,13 +65,14 @@ def external(config: ReleaseConfig, snapshot: datetime.date) -> dict[str, str]:
 
 def run(job: "Job") -> dict[str, Any]:
     """Read, sort, check and write all ratings; returns the counts."""
+    table = formats.attributes(job.params.source, job.snapshot)  # first: it is small, and may be refused
     scratch = job.out / "parts"
     scratch.mkdir()
     try:
         counts = _ingest(job, scratch)
     finally:
         remove(scratch)
-    counts |= {"attributes": _attributes(job)}
+    counts |= {"attributes": write_known(job.out, table, job.params.needed)}
     return counts | {"expectations": _validate(job)["expectations"]}
 
 
@@ -338,19 +340,12 @@ def _write_side(directory: Path, tables: list[Path], *, row: str, column: str, r
     kinds = {column: ("indices", np.int32), "value": ("values", np.float32), "time": ("timestamps", np.int64)}
     for name, (file, dtype) in kinds.items():
         if name in _open(tables[0]).column_names:
-            _save(directory / f"{file}.npy", dtype, int(indptr[-1]), (_numpy(_open(t), name) for t in tables))
+            write_chunks(
+                directory / f"{file}.npy", dtype, int(indptr[-1]), (_numpy(_open(t), name) for t in tables)
+            )
 
 
 # --- files --------------------------------------------------------------------------------------------------
-
-
-def _save(path: Path, dtype: type, length: int, chunks: Iterator[np.ndarray]) -> None:
-    """A .npy file written chunk by chunk."""
-    with path.open("wb") as file:
-        header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (length,)}
-        np.lib.format.write_array_header_1_0(file, header)
-        for chunk in chunks:
-            file.write(np.ascontiguousarray(chunk, dtype).data)
 
 
 def _write(path: Path, columns: dict[str, Any]) -> None:
@@ -374,29 +369,6 @@ def _numpy(table: pa.Table, column: str) -> np.ndarray:
 def _discard(files: list[Path]) -> None:
     for file in files:
         file.unlink()
-
-
-def _attributes(job: "Job") -> dict[str, dict[str, int]]:
-    """What is known about the people, beside their ratings; returns for how many and how many classes, no value."""
-    table = formats.attributes(job.params.source, job.snapshot)
-    if table is None:
-        return {}
-    users = Ratings(job.out).user_ids()
-    row = pc.index_in(users, value_set=table.column("user").combine_chunks())
-    known = {name: table.column(name).combine_chunks().take(row) for name in table.column_names[1:]}
-    for name in job.params.needed:
-        if pc.count_distinct(known[name]).as_py() < 2:
-            raise UsageError(
-                f"the attribute '{name}' is to be protected, but the users with ratings do not differ in it",
-                where="source.attributes",
-                remedy="check that the user table has the same user ids as the ratings; or leave the attribute out of "
-                "privacy.protect and obfuscation.attribute",
-            )
-    write_attributes(job.out, known)
-    return {
-        name: {"known": len(values) - values.null_count, "classes": pc.count_distinct(values).as_py()}
-        for name, values in known.items()
-    }
 
 
 def _validate(job: "Job") -> dict[str, Any]:

@@ -24,6 +24,8 @@ from tasks.store import (
 )
 
 LOCK_SECONDS = 600
+OWNERS = ("utility", "membership.parquet", "verdict.json", "validation.json")
+OWNERS_IF_MADE = ("added.parquet", "curve.json")
 NOT_COMPARED = ("created_at", "code_version")  # the same release made again is the same release
 
 
@@ -123,7 +125,10 @@ def _comparable(manifest: dict[str, Any]) -> dict[str, Any]:
 
 def _keep_private(source: Path, target: Path) -> None:
     """The owner's mapping must be safe before anything is public."""
-    for name in ("membership.parquet", "utility", "verdict.json", "validation.json"):
+    for name in OWNERS_IF_MADE:
+        (target / name).unlink(missing_ok=True)  # another attempt's
+    made = [name for name in OWNERS_IF_MADE if (source / name).exists()]
+    for name in (*OWNERS, *made):
         remove(target / name)
         temporary = target / f".{name}"
         remove(temporary)
@@ -137,7 +142,7 @@ def _keep_private(source: Path, target: Path) -> None:
             temporary.unlink(missing_ok=True) if temporary.is_file() else remove(temporary)
             raise
     restrict(target / "utility")
-    for name in ("membership.parquet", "verdict.json", "validation.json"):
+    for name in (*OWNERS[1:], *made):
         (target / name).chmod(0o600)
     sync_directory(target)
 

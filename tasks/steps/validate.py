@@ -8,6 +8,7 @@ from checks.expectations import validate_verdict
 from checks.gate import judge
 from checks.report import write_readme, write_report
 from tasks import candidate, methods
+from tasks.changed import in_words
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
 from tasks.errors import Refused
@@ -38,11 +39,19 @@ def run(job: Job) -> dict[str, Any]:
     labels = np.load(job.inputs["clustering"] / "labels.npy")
     made = candidate.build(job, job.inputs[last] / "groups.parquet", labels, job.inputs["evaluate"])
     verdict = judge(
-        made.public, made.private, job.config.source, job.snapshot, job.config.gate, job.engine, job.progress
+        made.public,
+        made.private,
+        job.config.source,
+        job.snapshot,
+        job.config.gate,
+        job.engine,
+        job.progress,
+        job.config.protected_attributes,
     )
     write_json(made.public / "checks.json", [check.to_json() for check in verdict.checks])
-    write_report(made.public, verdict, made.private / "utility")
-    write_readme(made.public)
+    changed = in_words(job)
+    write_report(made.public, verdict, made.private / "utility", changed)
+    write_readme(made.public, changed)
     manifest = read_json(made.public / "manifest.json")
     manifest["checks"] = read_json(made.public / "checks.json")
     manifest["files"] |= {
@@ -67,6 +76,8 @@ def run(job: Job) -> dict[str, Any]:
 
 def _remedy(config: ReleaseConfig) -> str:
     """What can be changed: where single people are published, a greater k only asks for more."""
-    if methods.method(config).SINGLE:
+    if config.privacy.method == "perturbation":
         return "disguise more (with noise: perturbation.amount), or choose another method"
+    if methods.method(config).SINGLE:
+        return "choose a method that publishes groups, such as predictive-padded"
     return "raise privacy.k or privacy.min_contributors, or choose another method"

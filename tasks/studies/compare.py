@@ -25,6 +25,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from checks.case import Case
 from checks.exposure import raw_case
 from checks.gate import run_check
 from checks.registry import registered
@@ -248,7 +249,7 @@ class Study:
         with (
             pipeline.measured("original", self.run),
             single_threaded(),
-            contextlib.closing(raw_case(self.run.config.source, self.run.snapshot, self.run.engine)) as case,
+            contextlib.closing(self._raw()) as case,
         ):
             for done, check in enumerate(checks, start=1):
                 attacks[check.name] = run_check(check, case, check.threshold).to_json()
@@ -262,6 +263,10 @@ class Study:
             "recommenders": figures,
             "counts": {name: self.ingest["counts"][name] for name in ("users", "items", "ratings")},
         }
+
+    def _raw(self) -> Case:
+        config = self.run.config
+        return raw_case(config.source, self.run.snapshot, self.run.engine, config.protected_attributes)
 
     def _utility(self, run: pipeline.Run) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
         evaluated = Path(run.given["evaluate"]["path"])

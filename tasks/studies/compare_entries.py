@@ -10,8 +10,9 @@ from tasks.errors import UsageError
 
 # The tables a method reads, beside [privacy], by the method's file; a further method has the table of its name.
 TABLES = {
-    "predictive": ("padding", "clustering"),
-    "microaggregation": ("microaggregation", "padding", "clustering"),
+    "predictive": ("padding", "clustering", "obfuscation"),
+    "microaggregation": ("microaggregation", "padding", "clustering", "obfuscation"),
+    "perturbation": ("perturbation", "obfuscation"),
 }
 
 

@@ -13,7 +13,13 @@ import numpy as np
 from tasks.store import write_bytes
 
 INK, GREY = "#111111", "#8a8a8a"
-SHAPES = {"predictive": "o", "microaggregation": "s", "perturbation": "^"}
+SHAPES = {
+    "predictive": "o",
+    "microaggregation": "s",
+    "perturbation": "^",
+    "suppression": "v",
+    "obfuscation": "P",
+}
 OTHER, ORIGINAL = "D", "*"
 LEAST_RISK = 1e-4  # a logarithmic axis has no 0
 PANELS = (
@@ -81,7 +87,8 @@ def draw(result: dict[str, Any], path: Path) -> None:
             axis.annotate(
                 f" 1/{k}", (1 / k, 0.01), xycoords=("data", "axes fraction"), color=GREY, fontsize=8
             )
-    shapes = {**SHAPES, "original": ORIGINAL}
+    used = {_shape(row) for _, row in points}
+    shapes = {name: shape for name, shape in SHAPES.items() if shape in used} | {"original": ORIGINAL}
     handles: list[Any] = [
         Line2D([], [], marker=shape, color=INK, linestyle="", label=name) for name, shape in shapes.items()
     ]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import scipy.sparse as sp
@@ -25,7 +26,7 @@ from tasks.engine import Engine
 from tasks.kernels.perturb import moments
 from tasks.kernels.ranking import hits, kendall_tau, ndcg, recall, top_items
 from tasks.progress import StepProgress
-from tasks.ratings import Ratings
+from tasks.ratings import Ratings, places
 from tasks.recommenders import Train
 from tasks.store import read_json
 
@@ -53,8 +54,11 @@ class Held:
 
 
 def read_held(release: Path, ingest: Path) -> Held:
-    """Find the people of a shadow release, and what was held out of them, among the ratings it was made from."""
+    """Find the people of a shadow release, and what was held out of them, among the ratings it was made from; of the
+    items only those that are released."""
     ratings = Ratings(ingest)
+    items = pq.read_table(release / "items.parquet").column("item").combine_chunks()
+    columns = places(items, pa.array(ratings.item_ids(), pa.string()))
     membership = pq.read_table(release / "membership.parquet").combine_chunks()
     row = pc.index_in(membership.column("user"), value_set=ratings.user_ids()).to_numpy()
     listed = membership.column("group").to_numpy() >= 0
@@ -64,8 +68,15 @@ def read_held(release: Path, ingest: Path) -> Held:
     held_out = pq.read_table(release / "held_out.parquet").combine_chunks()
     names = membership.column("pseudonym").combine_chunks()
     asked = row[pc.index_in(held_out.column("pseudonym"), value_set=names).to_numpy()]
-    person, item = np.searchsorted(people, asked), held_out.column("item").to_numpy().astype(np.int64)
+    there = np.isin(asked, people)  # who has nothing left when items are left out has no record to learn from
+    person, item = (
+        np.searchsorted(people, asked[there]),
+        held_out.column("item").to_numpy().astype(np.int64)[there],
+    )
     rated = ratings.by_user.take(people)
+    if len(columns) < rated.shape[1]:
+        rated = sp.csr_array(rated[:, columns])
+        rated.sort_indices()
     cell = np.repeat(np.arange(len(people)), np.diff(rated.indptr)) * rated.shape[1] + rated.indices
     wanted = person * rated.shape[1] + item
     aside = np.isin(cell, wanted)

@@ -72,6 +72,15 @@ def test_the_shadow_is_a_case_without_the_absent(six):
     assert sorted(shadow.targets("x")) == sorted(by_name(shadow, PRESENT))
 
 
+def test_attributes_go_with_people_into_the_shadow(six):
+    opened = six()
+    sides = [f"side {name[-1]}" for name in opened.truth.membership.users.to_pylist()]
+    opened.truth.attributes["side"] = pa.array(sides).dictionary_encode()
+    shadow = opened.shadow
+    found = shadow.truth.attributes["side"].take(pa.array(by_name(shadow, range(6)))).to_pylist()
+    assert found == [f"side {person}" for person in range(6)]
+
+
 def test_what_was_held_out_of_members_is_not_known_about_them(six):
     opened = six()
     file = opened.private / "utility" / "shadow-release" / "held_out.parquet"

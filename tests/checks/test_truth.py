@@ -20,6 +20,7 @@ from checks import matrix
 from checks.gate import judge
 from checks.release import Release
 from checks.scratch import forget
+from checks.shadow import part_of
 from checks.truth import Membership, Truth
 from tasks.config import Source
 from tasks.engine import engine
@@ -311,3 +312,61 @@ def test_ranges_have_as_many_ratings_as_fit(rows, most):
     assert len(rows) // 2 in [first for first, _ in ranges]
     for first, last in ranges:
         assert sum(rows[first : last - 1]) < most or last - first == 1
+
+
+@pytest.fixture
+def people(tmp_path):
+    """A release of b, c and a (in this order of pseudonyms), and a source with a table of its users."""
+    ratings = made.csr(np.array([0, 1, 2]), np.array([0, 1, 1]), np.array([1.0, 2, 3]), (3, 2))
+    small = made.Made(ratings, np.array([0, 0, 1]), np.full((2, 2), 3.0, np.float32), k=2)
+    published, private = made.write(small.but(user_ids=["b", "a", "c"], item_ids=["x", "y"]), tmp_path)
+    (tmp_path / "ratings.csv").write_text("user,item,rating\na,x,1\nb,y,2\nc,y,3\nstranger,x,3\n")
+    (tmp_path / "users.csv").write_text("user,side,age\nstranger,up,9\nc,left,\nb,left,30\nb,right,40\n")
+    table = {"path": str(tmp_path / "users.csv"), "columns": ["side", "age"]}
+    source = Source(format="csv", path=str(tmp_path / "ratings.csv"), scale=(1, 5), attributes=table)
+    return Release(published), private, source
+
+
+def listed(truth):
+    """What is known, by user."""
+    assert all(isinstance(values, pa.DictionaryArray) for values in truth.attributes.values())
+    columns = [values.to_pylist() for values in truth.attributes.values()]
+    return dict(zip(truth.membership.users.to_pylist(), zip(*columns, strict=True), strict=True))
+
+
+def test_attributes_are_those_of_the_people_of_the_membership(people):
+    release, private, source = people
+    truth = Truth.read(release, private, source, SNAPSHOT)
+    assert truth.membership.users.to_pylist() == ["b", "c", "a"]  # neither the table's order nor the source's
+    assert list(truth.attributes) == ["side", "age"]
+    assert listed(truth) == {"b": ("right", "40"), "a": (None, None), "c": ("left", None)}
+    assert listed(truth.listed_at(truth.row_of_user[::-1])) == listed(truth)
+
+
+def test_the_source_alone_has_everybodys_attributes(people):
+    truth = Truth.alone(people[2], SNAPSHOT)
+    everybody = {"a": (None, None), "b": ("right", "40"), "c": ("left", None), "stranger": ("up", "9")}
+    assert listed(truth) == everybody
+
+
+def test_a_part_of_the_people_keeps_their_attributes(people):
+    release, private, source = people
+    truth = Truth.read(release, private, source, SNAPSHOT)
+    part = part_of(truth, np.array([1, 0]), np.array([0, 1], np.int32))
+    assert listed(part) == {"c": ("left", None), "b": ("right", "40")}
+
+
+def test_nothing_is_known_without_a_table(large):
+    release, private, source = large
+    truth = Truth.read(release, private, source, SNAPSHOT)
+    assert truth.attributes == {}
+    assert part_of(truth, np.arange(3), np.zeros(3, np.int32)).attributes == {}
+
+
+def test_a_table_that_cannot_be_read_leaves_nothing_behind_and_is_no_verdict(people):
+    release, private, source = people
+    Path(source.attributes.path).write_text("user,side\nsecret-1,left\n")
+    with pytest.raises(UsageError, match="no column called 'age'") as told:
+        judge(release.directory, private, source, SNAPSHOT, {})
+    assert "secret" not in str(told.value)
+    assert list(private.glob(".attack-*")) == []

@@ -120,18 +120,47 @@ def test_half_stars_and_other_scales():
     assert set(ratings) == set(np.arange(0.5, 5.5, 0.5))
 
 
-def test_gender_goes_with_taste():
+@pytest.mark.parametrize(
+    ("attribute", "values", "shares", "telling"),
+    [("gender", "F", (0.25, 0.45), 0.2), ("age", ("18", "25"), (0.5, 0.58), 0.1)],
+)
+def test_attributes_go_with_tastes(attribute, values, shares, telling):
+    """The first taste steers more of what is seen than the second, so more items tell a gender than an age."""
     source = Source(format="synthetic", synthetic={"users": 3000, "items": 300, "ratings_per_user": 40.0})
     table = synthetic.attributes(source, FIRST)
-    gender = dict(zip(table["user"].to_pylist(), table["gender"].to_pylist(), strict=True))
+    known = dict(zip(table["user"].to_pylist(), table[attribute].to_pylist(), strict=True))
     users, items, _, _ = load(users=3000, items=300, ratings_per_user=40.0)
-    assert set(gender) == set(users)
-    woman = np.array([gender[user] == "F" for user in users])
-    assert 0.25 < np.mean([g == "F" for g in gender.values()]) < 0.45
+    assert set(known) == set(users)
+    inside = np.array([known[user] in values for user in users])
+    assert shares[0] < np.mean([v in values for v in known.values()]) < shares[1]
     item = np.unique(items, return_inverse=True)[1]
-    share = np.bincount(item, woman) / np.bincount(item)
-    chance = np.sqrt(woman.mean() * (1 - woman.mean()) / np.bincount(item))
-    assert (np.abs(share - woman.mean()) > 3 * chance).mean() > 0.2  # by chance it would be 0.003
+    share = np.bincount(item, inside) / np.bincount(item)
+    chance = np.sqrt(inside.mean() * (1 - inside.mean()) / np.bincount(item))
+    assert (np.abs(share - inside.mean()) > 3 * chance).mean() > telling  # by chance it would be 0.003
+
+
+def test_attributes_stay_with_a_person_and_age_says_nothing_of_gender():
+    source = Source(format="synthetic", synthetic={"users": 20_000, "churn": 0.05})
+    now, later = (synthetic.attributes(source, day) for day in (FIRST, datetime.date(2026, 3, 1)))
+    before, after = (
+        {user: row for user, *row in zip(*table.to_pydict().values(), strict=True)} for table in (now, later)
+    )
+    stayed = before.keys() & after.keys()
+    assert 15_000 < len(stayed) < 20_000
+    assert all(before[user] == after[user] for user in stayed)
+    women = [
+        np.mean([gender == "F" for gender, age in before.values() if age == some]) for some in synthetic.AGES
+    ]
+    ages = [age for _, age in before.values()]
+    assert [ages.count(age) / 20_000 for age in synthetic.AGES] == pytest.approx(
+        [0.2, 0.34, 0.31, 0.15], abs=0.015
+    )
+    assert np.ptp(women) < 0.05  # five standard deviations of the rarest
+
+
+def test_one_taste_is_enough():
+    table = synthetic.attributes(Source(format="synthetic", synthetic={"users": 500, "tastes": 1}), FIRST)
+    assert set(table["age"].to_pylist()) == set(synthetic.AGES)
 
 
 def _shrunk_means(groups, values, size):

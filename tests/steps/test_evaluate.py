@@ -4,6 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
@@ -17,7 +18,7 @@ from tasks.config import parse
 from tasks.engine import Engine
 from tasks.keys import OwnerKey
 from tasks.learnt import OwnScales, own_scales
-from tasks.ratings import Ratings, write_ids, write_matrix
+from tasks.ratings import Ratings, write_attributes, write_ids, write_matrix
 from tasks.steps import evaluate
 from tasks.store import Store, files_below, read_json, write_json
 from tests.conftest import SNAPSHOT
@@ -96,6 +97,20 @@ def test_ids_are_in_the_private_membership_only(evaluated, taste_matrix):
     assert not (out / "shadow").exists()
 
 
+def test_attributes_go_with_people_into_the_shadow_run(evaluated, taste_matrix, tmp_path, monkeypatch):
+    matrix = taste_matrix(users=500, items=20)
+    evaluated(matrix)  # writes what is given
+    named = pa.array([None if n % 7 == 0 else f"side {n}" for n in range(500)])
+    write_attributes(tmp_path / "given", {"side": named})
+    monkeypatch.setattr(evaluate, "remove", lambda place: None)  # the shadow's intermediates stay
+    out, _ = evaluated(matrix, "another")
+    membership = pq.read_table(out / "shadow-release" / "membership.parquet").to_pandas()
+    present = sorted(int(user[7:]) for user in membership.loc[membership["group"] >= 0, "user"])
+    assert len(present) == 475
+    kept = Ratings(out / "shadow" / "ingest").attributes()
+    assert kept["side"].to_pylist() == named.take(pa.array(present)).to_pylist()
+
+
 def test_the_same_bytes_again(evaluated, taste_matrix):
     matrix = taste_matrix(users=500, items=20)
     one, other = (evaluated(matrix, store)[0] for store in ("store", "another"))
@@ -155,12 +170,11 @@ def test_ranks_and_neighbours_are_those_of_the_definition_whatever_the_blocks(tm
     rng = np.random.default_rng(4)
     matrix, groups = taste_matrix(users=40, items=30), 8
     labels = (np.arange(40) % groups).astype(np.int32)
-    for name in ("ingest", "padding", "clustering", "made"):
+    for name in ("ingest", "padding", "made"):
         (tmp_path / name).mkdir()
     write_ids(tmp_path / "ingest", "user", [str(n) for n in range(40)])
     write_ids(tmp_path / "ingest", "item", [str(n) for n in range(30)])
     write_matrix(tmp_path / "ingest", matrix)
-    np.save(tmp_path / "clustering" / "labels.npy", labels)
     factors = {
         side: rng.standard_normal((n, 2)).astype(np.float32) for side, n in (("users", 40), ("items", 30))
     }
@@ -190,9 +204,11 @@ def test_ranks_and_neighbours_are_those_of_the_definition_whatever_the_blocks(tm
     for cells in (1, 100, 10**6):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(evaluate, "CELLS_PER_BLOCK", cells)
-            places = {name: tmp_path / name for name in ("ingest", "padding", "clustering", "unpacked")}
+            places = {name: tmp_path / name for name in ("ingest", "padding", "unpacked")}
             scales = OwnScales(np.zeros(40, np.float32), np.ones(40, np.float32))
-            nearest, rank = evaluate._rank_block((np.arange(40), scales), **places, config=config)
+            nearest, rank = evaluate._rank_block(
+                (np.arange(40), labels, scales), **places, columns=None, config=config
+            )
         assert nearest.tolist() == apart.argmin(axis=1).tolist()
         assert rank.tolist() == expected_rank.tolist()
 

@@ -116,6 +116,103 @@ def test_layout_by_hand(job, run):
     ]
 
 
+@pytest.fixture
+def users(tmp_path):
+    """[source.attributes] of a table with this text."""
+
+    def make(text, **keys):
+        path = tmp_path / "users.csv"
+        path.write_text("user,side,more\n" + text)
+        return {"attributes": {"path": str(path), "columns": ["side", "more"], **keys}}
+
+    return make
+
+
+def test_attributes_follow_the_users(job, run, users):
+    table = users("é,zq-left,1\nnobody,zq-right,2\nb,zq-up,\nb,zq-right,\n")
+    given_job = job(TEXT, **table)
+    counts = run(given_job)
+    stored = pq.read_table(given_job.out / "attributes.parquet")
+    assert stored.to_pydict() == {"side": [None, "zq-right", "zq-left"], "more": [None, None, "1"]}
+    opened = Ratings(given_job.out).attributes()
+    assert {name: values.to_pylist() for name, values in opened.items()} == stored.to_pydict()
+    assert all(isinstance(values, pa.DictionaryArray) for values in opened.values())
+    assert counts["attributes"] == {"side": {"known": 2, "classes": 2}, "more": {"known": 1, "classes": 1}}
+    assert "zq" not in json.dumps(counts)
+
+
+def test_attributes_do_not_depend_on_the_blocks(job, run, users):
+    table = users("é,left,1\nb,right,\n")
+    jobs = [job(TEXT, block_bytes=block_bytes, **table) for block_bytes in (20, 2**25)]
+    for given_job in jobs:
+        run(given_job)
+    assert _same(jobs[0].out, jobs[1].out)
+
+
+@pytest.mark.parametrize(
+    ("text", "protect", "what"),
+    [
+        ("a,left,1\nb,left,2\nnobody,right,3\n", ["side"], "do not differ in it"),
+        ("a,,1\nb,,2\n", ["side"], "do not differ in it"),
+        ("A,left,1\nB,right,2\n", [], "says nothing of anybody who has ratings"),
+        ("a,,\nb,,\n", [], "says nothing of anybody who has ratings"),
+    ],
+)
+def test_a_table_that_tells_nobody_from_anybody_is_refused(text, protect, what, job, run, users):
+    given_job = job(TEXT, privacy={"k": 2, "l": 1, "protect": protect}, **users(text))
+    with pytest.raises(UsageError, match=what):
+        run(given_job)
+    assert not (given_job.out / "attributes.parquet").exists()
+
+
+def test_protecting_what_the_other_attribute_tells_is_enough(job, run, users):
+    privacy = {"k": 2, "l": 1, "protect": ["more"]}
+    given_job = job(TEXT, privacy=privacy, **users("a,left,1\nb,left,2\n"))
+    assert run(given_job)["attributes"]["side"] == {"known": 2, "classes": 1}  # advisory: nothing to tell
+
+
+def test_protecting_without_a_user_table_is_refused(job, run, tmp_path):
+    """A format that has one in general; here the ratings stand alone."""
+    (tmp_path / "ratings.dat").write_text("1::1::5::1\n2::1::4::1\n")
+    source = {"format": "movielens-1m", "path": str(tmp_path / "ratings.dat")}
+    assert run(job(**source))["attributes"] == {}
+    with pytest.raises(UsageError, match="'gender' is to be protected, but there is no user table"):
+        run(job(**source, privacy={"k": 2, "l": 1, "protect": ["gender"]}))
+
+
+def test_a_bad_user_table_is_refused_before_anything_is_sorted(job, run, users, monkeypatch):
+    monkeypatch.setattr(ingest, "_ingest", lambda *_: pytest.fail("sorted"))
+    with pytest.raises(UsageError, match="does not have 3 columns"):
+        run(job(TEXT, **users("a,left\n")))
+
+
+def test_a_changed_user_table_is_ingested_anew(tmp_path, monkeypatch):
+    from tasks import pipeline
+    from tasks.engine import Engine
+    from tasks.store import Store
+
+    monkeypatch.setattr(ingest, "_validate", lambda job: {"expectations": 0})
+    (tmp_path / "ml").mkdir()
+    (tmp_path / "ml" / "ratings.dat").write_text("1::1::5::1\n2::1::4::1\n")
+    table = tmp_path / "ml" / "users.dat"
+    source = {"format": "movielens-1m", "path": str(tmp_path / "ml")}
+    config = parse({"release": {"name": "x"}, "source": source, "privacy": {"k": 2, "l": 1}})
+
+    def genders():
+        release = pipeline.open_run(config, SNAPSHOT, Store(tmp_path / "store"), Engine(), lambda *_: None)
+        place = Path(pipeline.execute("ingest", release)["path"])
+        made = (place / "step.json").stat().st_mtime_ns
+        return Ratings(place).attributes()["gender"].to_pylist(), made
+
+    table.write_text("1::F::1::10::48067\n2::M::56::16::70072\n")
+    first, again = genders(), genders()
+    assert first == again  # not run twice
+    table.write_text("1::M::1::10::48067\n2::F::56::16::70072, moved\n")
+    changed = genders()
+    assert (first[0], changed[0]) == (["F", "M"], ["M", "F"])
+    assert changed[1] != first[1]
+
+
 def test_without_timestamps_there_is_no_such_array(job, run):
     given_job = job("user,item,rating\na,x,1\nb,x,2\n")
     run(given_job)

@@ -1,0 +1,203 @@
+"""The attack on one attribute: everybody asked is told by inferrers that learnt from people of the other folds.
+
+*Retrained* inferrers learn from the released records of people whose attribute is known. *Naive* ones learn from raw
+records and are asked about released ones, as in the papers. All inferrers' scores together make two more, their mean
+and their weighted sum; the weights for a fold are learnt in the others. (Trees that saw both a record and its members'
+votes would learn each group by heart: of its people, those with fewer votes for a class are of it.)
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+
+from checks.case import Case
+from checks.inference.inferrers import Inferrer, named
+from checks.inference.lesson import Lesson
+from checks.inference.measure import Balanced, answers, area_under_curve, balanced
+from checks.inference.people import Labelled
+from checks.inference.records import Records
+from checks.inference.regression import fit
+from checks.inference.votes import votes
+from checks.result import Outcome
+from tasks.engine import Engine
+
+MIXING_C = 1.0
+SUREST = 0.1  # share of the people the attacker is surest about
+VOTES, MEAN, WEIGHTED = "votes of known members", "mean of all", "weighted sum of all"
+
+Scores = dict[str, np.ndarray]  # per inferrer: people asked × questions
+
+
+@dataclass(frozen=True)
+class Told:
+    """How well one inferrer tells one class of one attribute from all others."""
+
+    attribute: str
+    inferrer: str
+    trained: str
+    question: int
+    classes: int
+    risk: Balanced
+    area: float
+    surest: float
+
+    @property
+    def high(self) -> float:
+        """The upper bound of the balanced precision."""
+        return self.risk.interval[1]
+
+    @property
+    def name(self) -> str:
+        """For a table."""
+        return f"{self.attribute}: {self.inferrer}, {self.trained}"
+
+    @property
+    def which(self) -> str:
+        """Which class it is about, where there are more than two; by number, for the value is nobody's business."""
+        return "" if self.classes == 2 else f" (class {self.question + 1} of {self.classes})"
+
+    def outcome(self) -> Outcome:
+        """As a line of `murmur attack`."""
+        more: dict[str, Any] = {
+            "balanced_precision": self.risk.rate,
+            "from_half": abs(self.risk.rate - self.risk.baseline),
+            "recall_by_class": [round(recall.rate, 6) for recall in self.risk.recalls],
+            "area_under_curve": self.area,
+            "surest_tenth": self.surest,
+            "effective_people": int(sum(recall.n for recall in self.risk.recalls)),
+        }
+        return Outcome(self.name + self.which, self.risk, more=more)
+
+
+def retrained(records: Records, who: Labelled, inferrers: list[Inferrer], engine: Engine | None) -> Scores:
+    """Scores of everybody asked by inferrers that learnt from these records of the people of other folds."""
+    found = _over_folds(_learn, who, inferrers, engine, records=records)
+    return {name: _standardised(scores[0], who) for name, scores in found.items()}
+
+
+def naive(
+    raw: Records, released: Records, who: Labelled, inferrers: list[Inferrer], engine: Engine | None
+) -> tuple[Scores, Scores]:
+    """Scores by inferrers that learnt from raw records of the people of other folds: of everybody's raw record, and of
+    the released one."""
+    found = _over_folds(_learn_raw, who, inferrers, engine, raw=raw, released=released)
+    of_raw, of_released = ({name: scores[kind] for name, scores in found.items()} for kind in (0, 1))
+    return of_raw, of_released
+
+
+def _over_folds(
+    function: Any, who: Labelled, inferrers: list[Inferrer], engine: Engine | None, **common: Any
+) -> dict[str, np.ndarray]:
+    folds, labels = who.folds[who.asked], who.labels[who.asked]
+    questions = who.questions
+    tasks = [
+        (one.name, question, fold)
+        for one in inferrers
+        for question in questions
+        for fold in range(int(who.folds.max()) + 1)
+    ]
+    results = (engine or Engine()).map(function, tasks, labels=labels, folds=folds, **common)
+    scores: dict[str, np.ndarray] = {}
+    for (name, question, fold), found in zip(tasks, results, strict=True):
+        if name not in scores:
+            scores[name] = np.full((len(found), len(labels), len(questions)), np.nan)
+        scores[name][:, folds == fold, questions.index(question)] = found
+    return scores
+
+
+def _learn(
+    task: tuple[str, int, int], *, records: Records, labels: np.ndarray, folds: np.ndarray
+) -> list[np.ndarray]:
+    name, question, fold = task
+    own, rows = folds == fold, records.record_of
+    learnt = named(name, records).learn(records, Lesson.of(rows[~own], labels[~own] == question))
+    return [learnt(records)[rows[own]]]
+
+
+def _learn_raw(
+    task: tuple[str, int, int], *, raw: Records, released: Records, labels: np.ndarray, folds: np.ndarray
+) -> list[np.ndarray]:
+    name, question, fold = task
+    own = folds == fold
+    learnt = named(name, raw).learn(raw, Lesson.of(raw.record_of[~own], labels[~own] == question))
+    return [learnt(some)[some.record_of[own]] for some in (raw, released)]
+
+
+def _standardised(scores: np.ndarray, who: Labelled) -> np.ndarray:
+    """Around 0 with spread 1 in every fold: each has learnt by itself, and its scores have a scale of their own."""
+    folds = who.folds[who.asked]
+    out = np.zeros_like(scores)
+    for fold in np.unique(folds):
+        part = scores[folds == fold]
+        spread = part.std(axis=0)
+        out[folds == fold] = (part - part.mean(axis=0)) / np.where(spread > 1e-9, spread, 1.0)
+    return out
+
+
+def mixed(case: Case, who: Labelled, scores: Scores) -> Scores:
+    """The votes of known members where people share records, and all scores together."""
+    more: dict[str, list[np.ndarray]] = {}
+    for number, question in enumerate(who.questions):
+        inside = who.labels[who.asked] == question
+        folds = who.folds[who.asked]
+        alone = [found[:, number] for found in scores.values()]
+        if not case.single:
+            ballot = votes(case, who, question)
+            voted = _standardised(_weighted(ballot, inside, folds), who)
+            more.setdefault(VOTES, []).append(voted)
+            columns = np.column_stack([*alone, _standardised(ballot, who)])
+            alone = [*alone, voted]
+        else:
+            columns = np.column_stack(alone)
+        if len(alone) > 1:
+            more.setdefault(MEAN, []).append(np.mean(alone, axis=0))
+        together = _standardised(_weighted(columns, inside, folds), who)
+        more.setdefault(WEIGHTED, []).append(together)
+    return {name: np.column_stack(parts) for name, parts in more.items()}
+
+
+def _weighted(columns: np.ndarray, inside: np.ndarray, folds: np.ndarray) -> np.ndarray:
+    """The sum of these columns that tells best in the other folds."""
+    out = np.zeros(len(columns))
+    for fold in np.unique(folds):
+        own = folds == fold
+        lesson = Lesson.of(np.arange((~own).sum()), inside[~own])
+        out[own] = fit(columns[~own][lesson.rows], lesson, MIXING_C).of(columns[own])
+    return out
+
+
+def told(case: Case, who: Labelled, scores: Scores, trained: str, learnt: Scores | None = None) -> list[Told]:
+    """What each inferrer's scores are worth, one entry per inferrer and class. `learnt`: the scores on which the
+    attacker finds his cut-off, where these are not the same."""
+    z = float(norm.isf(0.025 / len(who.questions)))
+    groups, labels, folds = (
+        case.truth.row_of_user[who.people[who.asked]],
+        who.labels[who.asked],
+        who.folds[who.asked],
+    )
+    found = []
+    for name, table in scores.items():
+        for number, question in enumerate(who.questions):
+            inside, own = labels == question, table[:, number]
+            called = answers(own, inside, folds, None if learnt is None else learnt[name][:, number])
+            risk = balanced(called, inside, groups, who.weights, share=who.share(question), z=z)
+            area = area_under_curve(own, inside)
+            found.append(
+                Told(who.attribute, name, trained, question, who.classes, risk, area, _surest(own, inside))
+            )
+    return found
+
+
+def _surest(scores: np.ndarray, inside: np.ndarray) -> float:
+    """Of the tenth of people with the highest and the lowest scores, how many are told right, both classes counting
+    alike: an average can hide a few who are told for sure."""
+    order = np.argsort(scores, kind="stable")
+    count = max(1, round(len(order) * SUREST / 2))
+    odds = inside.sum() / max(1, (~inside).sum())
+    right = []
+    for end, of_class in ((order[-count:], True), (order[:count], False)):
+        yes, no = inside[end].sum() / max(odds, 1e-12), (~inside[end]).sum()
+        right.append((yes if of_class else no) / max(yes + no, 1e-12))
+    return float(np.mean(right))

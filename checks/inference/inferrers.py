@@ -1,0 +1,64 @@
+"""The inferrers by name. Adding one is adding a function (records, lesson) → a score for every record, and a line here.
+
+Folds, cut-offs, intervals, controls, the mixtures of all and `murmur attack attribute-inference` follow.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from checks.inference import boosting, regression
+from checks.inference.lesson import Learnt, Lesson
+from checks.inference.records import Records
+
+
+def _always(records: Records) -> bool:
+    return True
+
+
+def _sparse(records: Records) -> bool:
+    return not records.dense
+
+
+def _dense(records: Records) -> bool:
+    return records.dense
+
+
+def _marked(records: Records) -> bool:
+    return records.marked
+
+
+@dataclass(frozen=True)
+class Inferrer:
+    """`suits` says for which records it is; `quick`: it also examines attributes that nobody asked to protect;
+    `papers`: it is also tried as the papers do, learning from raw records."""
+
+    name: str
+    learn: Callable[[Records, Lesson], Learnt]
+    suits: Callable[[Records], bool] = _always
+    quick: bool = False
+    papers: bool = False
+
+
+INFERRERS = (
+    Inferrer(
+        "gradient boosting", boosting.on_features, papers=True
+    ),  # the longest first: workers end together
+    Inferrer("logistic regression", regression.on_ratings, _sparse, quick=True, papers=True),
+    Inferrer("logistic regression", regression.on_components, _dense, quick=True),
+    Inferrer("logistic regression, standardised", regression.on_standardised, _dense, quick=True),
+    Inferrer("logistic regression, equal lengths", regression.on_equal_lengths, _sparse, quick=True),
+    Inferrer("logistic regression on items", regression.on_items, _sparse, quick=True),
+    Inferrer("logistic regression without foreign values", regression.on_own, _marked),
+    Inferrer("logistic regression on foreign values", regression.on_foreign, _marked),
+)
+CONTROL = "logistic regression, equal lengths"
+
+
+def suited(records: Records, *, quick: bool = False) -> list[Inferrer]:
+    """The inferrers for these records."""
+    return [one for one in INFERRERS if one.suits(records) and (one.quick or not quick)]
+
+
+def named(name: str, records: Records) -> Inferrer:
+    """The inferrer of this name for these records."""
+    return next(one for one in INFERRERS if one.name == name and one.suits(records))

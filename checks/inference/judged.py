@@ -1,0 +1,128 @@
+"""From what inferrers tell to a finding: what both checks on attributes have in common."""
+
+from dataclasses import dataclass
+
+from checks.case import Case
+from checks.inference.attack import Told, mixed, naive, retrained, told
+from checks.inference.controls import negative, positive
+from checks.inference.inferrers import suited
+from checks.inference.people import FEWEST, Labelled, labelled
+from checks.raw import RawRelease
+from checks.result import Finding, Outcome
+from checks.stats import Risk
+
+FOLDS = 5
+QUICK_FOLDS = 2
+REMEDY = "put classes together with source.attributes.groups"
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """One attribute: what retrained inferrers told of each class, what naive ones did, and the controls."""
+
+    who: Labelled
+    told: list[Told]
+    naive: list[Told]
+    alive: bool
+    control: str
+
+    @property
+    def asked(self) -> int:
+        """People who were asked about."""
+        return len(self.who.asked) if self.who.enough else 0
+
+    def shown(self, threshold: float) -> list[Told]:
+        """Those with so many people that somebody who knows nothing would pass."""
+        return [one for one in self.told if one.risk.by_guess <= threshold]
+
+
+def attack(case: Case, attribute: str, *, quick: bool) -> Attacked:
+    """Attack one attribute of the people of a case."""
+    who = labelled(case, attribute, QUICK_FOLDS if quick else FOLDS)
+    if not who.enough:
+        return Attacked(who, [], [], True, "")
+    people = who.people[who.asked]
+    records = case.records(people)
+    scores = retrained(records, who, suited(records, quick=quick), case.engine)
+    found = told(case, who, scores | mixed(case, who, scores), "retrained")
+    alive, said = positive(case, who)
+    fooled: list[Told] = []
+    if not quick:
+        if not isinstance(case.release, RawRelease):
+            fooled = _naive(case, who)
+        quiet, silence = negative(case, who)
+        alive, said = alive and quiet, f"{said}, {silence}"
+    return Attacked(who, found, fooled, alive, said)
+
+
+def _naive(case: Case, who: Labelled) -> list[Told]:
+    people = who.people[who.asked]
+    raw, released = case.raw.records(people), case.as_ratings.records(people)
+    papers = [one for one in suited(raw) if one.papers]
+    of_raw, of_released = naive(raw, released, who, papers, case.engine)
+    return told(case, who, of_released, "naive", learnt=of_raw)
+
+
+def judge(case: Case, threshold: float, attributes: tuple[str, ...], *, quick: bool) -> Finding:
+    """The finding about some attributes. `quick`: nobody asked to protect them; what cannot be shown is told only."""
+    attacked = [attack(case, attribute, quick=quick) for attribute in attributes]
+    judged = [one for each in attacked for one in (each.shown(threshold) if quick else each.told)]
+    unshown = [each for each in attacked if len(each.shown(threshold)) < max(1, len(each.told))]
+    worst = max(judged, key=lambda one: one.high, default=None)
+    passed = (worst is None or worst.high <= threshold) and (quick or not unshown)
+    sentences = [_said(each, threshold, quick=quick) for each in attacked]
+    about = "" if case.single else " About the group somebody is listed in, not the person."
+    low, high = worst.risk.interval if worst else (None, None)
+    return Finding(
+        passed,
+        worst.risk.rate if worst else None,
+        sum(each.told[0].risk.n if each.told else 0 for each in attacked),
+        f"balanced precision (0.5: a wild guess) of people whose attribute is not known. {' '.join(sentences)}{about}",
+        ci_low=low,
+        ci_high=high,
+        control=all(each.alive for each in attacked),
+        planned=sum(each.asked for each in attacked),
+        outcomes=tuple(one.outcome() for each in attacked for one in _by_inferrer([*each.told, *each.naive]))
+        or (Outcome("not tried", Risk(0, 0)),),
+    )
+
+
+def _by_inferrer(found: list[Told]) -> list[Told]:
+    """Of each inferrer the class it tells best."""
+    best: dict[str, Told] = {}
+    for one in found:
+        if one.name not in best or one.high > best[one.name].high:
+            best[one.name] = one
+    return list(best.values())
+
+
+def _said(each: Attacked, threshold: float, *, quick: bool) -> str:
+    """One attribute in words. Its values are nobody's business: classes are numbers."""
+    who = each.who
+    if not who.enough:
+        return (
+            f"{who.attribute}: cannot be shown, {'it is the same for everybody' if who.classes < 2 else ''}"
+            f"{'' if who.classes < 2 else f'a class has fewer than {FEWEST} people; {REMEDY}'}."
+        )
+    judged = each.shown(threshold) if quick else each.told
+    worst = max(judged or each.told, key=lambda one: one.high)
+    listed = "; ".join(f"{one.inferrer} {one.risk.rate:.3f}" for one in _by_inferrer(each.told))
+    words = (
+        f"{who.attribute}: told best by {worst.inferrer}{worst.which}: {worst.risk.rate:.3f} (at most "
+        f"{worst.high:.3f}), retrained on released records of {len(who.asked):,} people in {int(who.folds.max()) + 1} "
+        f"folds ({listed})."
+    )
+    if each.naive:
+        fooled = "; ".join(
+            f"{one.inferrer} {one.risk.rate:.3f}, |BPre − 0.5| = {abs(one.risk.rate - 0.5):.3f}, area under the "
+            f"curve {one.area:.3f}"
+            for one in _by_inferrer(each.naive)
+        )
+        words += f" Told, not judged: trained on raw records and asked about released ones {fooled}."
+    unshown = sorted({one.question for one in each.told if one.risk.by_guess > threshold})
+    if unshown:
+        words += (
+            f" {'Not judged' if quick else 'Cannot be shown'}: with {len(who.asked):,} people even a wild guess could "
+            f"seem to be above {threshold:g} for {len(unshown)} of {max(1, len(who.questions))} classes; {REMEDY}."
+        )
+    return f"{words} Control: {each.control}."

@@ -1,0 +1,187 @@
+"""The records an attacker learns from: those of the people he is asked about, in files that all workers map.
+
+Sparse where records differ in their items (an item that is not there counts 0, as in paper 004), dense where every
+record has every item. With each come features that no attribute has a part in, so that they are made once: the leading
+components (components.py) and a few plain numbers.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from checks.case import Case
+from checks.inference.components import Components, Matrix, leading
+from checks.profiles import Profiles
+from checks.sample import rows_of
+from tasks.errors import room_in
+
+SPARSE_COMPONENTS = 32
+DENSE_COMPONENTS = 64
+NEAR = 1e-4
+
+
+@dataclass(frozen=True)
+class Records:
+    """Opened files of some records (`directory`), one row each; `groups` is the number of people listed with each."""
+
+    directory: Path
+
+    def __reduce__(self) -> tuple[type["Records"], tuple[Path]]:
+        """Workers open the files themselves."""
+        return Records, (self.directory,)
+
+    @cached_property
+    def matrix(self) -> Matrix:
+        """Records × items."""
+        return _load(self.directory, "matrix")
+
+    @property
+    def dense(self) -> bool:
+        """Whether every record has every item."""
+        return not sp.issparse(self.matrix)
+
+    @property
+    def marked(self) -> bool:
+        """Whether some values, and not all, are none that people give: additions that can be recognised."""
+        return (self.directory / "foreign-data.npy").exists()
+
+    @cached_property
+    def own(self) -> sp.csr_array:
+        """Where values are marked: the records without them."""
+        return self._but(self._foreign == 0)
+
+    @cached_property
+    def foreign(self) -> sp.csr_array:
+        """Where values are marked: nothing but them."""
+        return self._but(self._foreign != 0)
+
+    @cached_property
+    def _foreign(self) -> np.ndarray:
+        return np.load(self.directory / "foreign-data.npy", mmap_mode="r")
+
+    def _but(self, keep: np.ndarray) -> sp.csr_array:
+        whole = self.matrix
+        assert sp.issparse(whole)
+        counts = np.add.reduceat(np.append(keep, False), whole.indptr[:-1], dtype=np.int32)
+        counts[np.diff(whole.indptr) == 0] = 0
+        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        return sp.csr_array((whole.data[keep], whole.indices[keep], indptr), shape=whole.shape)
+
+    @cached_property
+    def plain(self) -> np.ndarray:
+        """Per record: how many items (logarithm), mean and spread of the values, the share that nobody gives, and how
+        many people are listed with it."""
+        return np.load(self.directory / "plain.npy")
+
+    @cached_property
+    def components(self) -> Components:
+        """The leading components of these records."""
+        return Components.load(self.directory)
+
+    @cached_property
+    def record_of(self) -> np.ndarray:
+        """The record of each of the people these were stored for."""
+        return np.load(self.directory / "record-of.npy")
+
+
+def stored(case: Case, people: np.ndarray, place: Path) -> Records:
+    """Write the records of these people (rows of the truth) to working files."""
+    rows = case.truth.row_of_user[people]
+    chosen, record_of = np.unique(rows, return_inverse=True)
+    listed = case.release.listed[chosen] if len(chosen) else np.zeros(0, np.int64)
+    levels = case.truth.common_levels if case.single and case.release.unit == "rating" else None
+    with room_in(place.parent, scratch=True):
+        place.mkdir()
+        blocks = (rows_of(block, chosen) for block in case.release.long_blocks())
+        if case.release.complete:
+            matrix: Matrix = _dense(blocks, place, (len(chosen), case.release.n_items))
+        else:
+            matrix = _sparse(blocks, case.release.n_items)
+        return write(matrix, place, record_of, listed, levels)
+
+
+def write(
+    matrix: Matrix,
+    place: Path,
+    record_of: np.ndarray,
+    listed: np.ndarray,
+    levels: np.ndarray | None = None,
+) -> Records:
+    """Write a matrix of records and what follows from it; `levels` are the values people give, where records are
+    single people's ratings."""
+    foreign = _foreign(matrix, levels)
+    share = np.zeros(matrix.shape[0])
+    if foreign is not None and sp.issparse(matrix):
+        owner = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        share = np.bincount(owner, foreign, matrix.shape[0]) / np.maximum(np.diff(matrix.indptr), 1)
+        if foreign.any() and not foreign.all():
+            np.save(place / "foreign-data.npy", foreign.astype(np.uint8))
+    _save(place, "matrix", matrix)
+    np.save(place / "plain.npy", np.column_stack([*_moments(matrix), share, listed]).astype(np.float32))
+    np.save(place / "record-of.npy", record_of.astype(np.int64))
+    leading(matrix, SPARSE_COMPONENTS if sp.issparse(matrix) else DENSE_COMPONENTS).save(place)
+    return Records(place)
+
+
+def _sparse(blocks: Iterator[Profiles], n_items: int) -> sp.csr_array:
+    parts = [block.matrix() for block in blocks if block.rows]
+    if not parts:
+        return sp.csr_array(np.zeros((0, n_items), np.float32))
+    return sp.csr_array(sp.vstack(parts, format="csr"))
+
+
+def _dense(blocks: Iterator[Profiles], place: Path, shape: tuple[int, int]) -> np.ndarray:
+    """A mapped file: of Netflix's size eight thousand profiles are half a gigabyte."""
+    table = np.lib.format.open_memmap(place / "matrix.npy", mode="w+", dtype=np.float32, shape=shape)
+    at = 0
+    for block in blocks:
+        table[at : at + block.rows] = block.table()
+        at += block.rows
+    table.flush()
+    return table
+
+
+def _foreign(matrix: Matrix, levels: np.ndarray | None) -> np.ndarray | None:
+    """Which values are none of these levels."""
+    if levels is None or not len(levels) or not sp.issparse(matrix):
+        return None
+    place = np.clip(np.searchsorted(levels, matrix.data), 1, len(levels) - 1)
+    nearest = np.minimum(np.abs(matrix.data - levels[place - 1]), np.abs(matrix.data - levels[place]))
+    return nearest > NEAR
+
+
+def _moments(matrix: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Logarithm of the number of items, mean and standard deviation of every record's values."""
+    if sp.issparse(matrix):
+        count = np.maximum(np.diff(matrix.indptr), 1).astype(np.float64)
+        sums, squares = matrix.sum(axis=1), matrix.power(2).sum(axis=1)
+    else:
+        count = np.full(matrix.shape[0], max(1, matrix.shape[1]), np.float64)
+        sums = matrix.sum(axis=1, dtype=np.float64)
+        squares = np.einsum("ij,ij->i", matrix, matrix)
+    mean = sums / count
+    return np.log(count), mean, np.sqrt(np.maximum(squares / count - mean**2, 0))
+
+
+def _save(place: Path, name: str, matrix: Matrix) -> None:
+    if not sp.issparse(matrix):
+        if not isinstance(matrix, np.memmap):  # else it lies there already
+            np.save(place / f"{name}.npy", np.asarray(matrix, np.float32))
+        return
+    np.save(place / f"{name}-data.npy", matrix.data.astype(np.float32, copy=False))
+    np.save(place / f"{name}-indices.npy", matrix.indices.astype(np.int32, copy=False))
+    np.save(place / f"{name}-indptr.npy", matrix.indptr.astype(np.int32, copy=False))
+    np.save(place / f"{name}-shape.npy", np.array(matrix.shape))
+
+
+def _load(place: Path, name: str) -> Matrix:
+    if (place / f"{name}.npy").exists():
+        return np.load(place / f"{name}.npy", mmap_mode="r")
+    data, indices, indptr, shape = (
+        np.load(place / f"{name}-{part}.npy") for part in ("data", "indices", "indptr", "shape")
+    )
+    return sp.csr_array((data, indices, indptr), shape=tuple(shape))

@@ -1,0 +1,55 @@
+"""What a user table says about the people who have ratings. Secret, but for the figures."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tasks.errors import UsageError
+from tasks.ratings import Ratings, write_attributes
+
+
+def write_known(directory: Path, table: pa.Table | None, needed: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Put what a table of `formats.attributes` says beside the ratings in a directory; returns the figures."""
+    known = known_of(Ratings(directory).user_ids(), table)
+    refuse_unknown(known, needed)
+    if known:
+        write_attributes(directory, known)
+    return {name: figures(values) for name, values in known.items()}
+
+
+def known_of(users: pa.Array, table: pa.Table | None) -> dict[str, pa.Array]:
+    """The class of each of some users (null: not known), by attribute, from a table of `formats.attributes`."""
+    if table is None:
+        return {}
+    row = pc.index_in(users, value_set=table.column("user").combine_chunks())
+    return {name: table.column(name).combine_chunks().take(row) for name in table.column_names[1:]}
+
+
+def figures(values: pa.Array) -> dict[str, int]:
+    """Of how many people an attribute is known, and how many classes it has among them; no value."""
+    return {"known": len(values) - values.null_count, "classes": pc.count_distinct(values).as_py()}
+
+
+def refuse_unknown(known: dict[str, pa.Array], needed: Sequence[str]) -> None:
+    """Refuse a table that is about others, and `needed` attributes in which nobody can be told from anybody."""
+    if known and not any(figures(values)["known"] for values in known.values()):
+        raise UsageError(
+            "the user table says nothing of anybody who has ratings",
+            where="source.attributes",
+            remedy="write user ids alike in both, or do without the table",
+        )
+    for name in needed:
+        if name not in known:
+            why = "there is no user table"
+        elif figures(known[name])["classes"] < 2:
+            why = "the users with ratings do not differ in it"
+        else:
+            continue
+        raise UsageError(
+            f"the attribute '{name}' is to be protected, but {why}",
+            where="source.attributes",
+            remedy="name a table with the same user ids as the ratings, or leave the attribute out of privacy.protect "
+            "and obfuscation.attribute",
+        )

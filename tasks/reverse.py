@@ -1,0 +1,175 @@
+"""The reverse operator (paper 004, section 5.2, equation 7): added items come back into a recommender's lists.
+
+A recommender trained on obfuscated ratings takes what was added for what people have seen, and does not recommend it.
+The owner knows better: every item that was added to somebody is put into their list, with its made-up rating as the
+predicted score, where that score belongs. An item that the recommender has in the list already keeps its score there.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from tasks.errors import UsageError, room_in
+from tasks.ratings import places
+
+SCORES = ("score", "rating")
+COLUMNS = "user, item, score (or rating) and, if there is one, rank"
+
+
+def restore(recommendations: Path, private: Path, out: Path) -> dict[str, Any]:
+    """Write the lists with what was added put back; `out` appears whole or not at all, for the owner alone."""
+    if out.exists() or out.is_symlink():
+        raise UsageError("this exists already", where=str(out), remedy="choose another place or remove it")
+    if not out.parent.is_dir():
+        raise UsageError("there is no such directory", where=str(out.parent), remedy="make it first")
+    lists = _read(recommendations)
+    added = _added(private)
+    names, people = _people(lists.column("user"), private, recommendations)
+    score = next(name for name in SCORES if name in lists.column_names)
+    back = _put_back(lists, names, added, people)
+    rows = pa.table(
+        {
+            "user": pa.concat_arrays([lists.column("user").combine_chunks(), back["user"]]),
+            "item": pa.concat_arrays([lists.column("item").combine_chunks(), back["item"]]),
+            score: pa.concat_arrays([lists.column(score).combine_chunks(), back["text"]]),
+        }
+    )
+    person = np.concatenate([names, back["name"]])
+    scores = np.concatenate([_numbers(lists.column(score), score, recommendations), back["score"]])
+    order = np.lexsort(
+        (np.arange(len(person)), -scores, person)
+    )  # of equal scores the recommender's own come first
+    rows = rows.take(pa.array(order))
+    if "rank" in lists.column_names:
+        starts = np.flatnonzero(np.diff(person[order], prepend=-1))
+        rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order)))) + 1
+        rows = rows.append_column("rank", pa.array(rank))
+    with _arriving(out) as arriving:
+        pa.csv.write_csv(rows, arriving, pa.csv.WriteOptions(quoting_style="needed"))
+    return {
+        "status": "restored",
+        "out": str(out),
+        "users": int(person.max(initial=-1)) + 1,
+        "recommended": len(names),
+        "put_back": len(back["score"]),
+        "recommended_anyway": back["there"],
+    }
+
+
+def _read(path: Path) -> pa.Table:
+    """The lists, all columns as text: the recommender's own numbers are written as they were read."""
+    try:
+        with pa.csv.open_csv(path) as head:
+            names = head.schema.names
+        kinds = pa.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+        )
+        table = pa.csv.read_csv(path, convert_options=kinds)
+    except (OSError, pa.ArrowInvalid, pa.ArrowKeyError) as problem:
+        why = "is not there" if isinstance(problem, FileNotFoundError) else "cannot be read as a csv table"
+        raise UsageError(
+            f"the file of recommendations {why}",
+            where=str(path),
+            remedy=f"name a csv file with a header and the columns {COLUMNS}",
+        ) from None
+    wanted = {"user", "item"}
+    missing = sorted(wanted - set(names)) + ([] if set(SCORES) & set(names) else ["score"])
+    unknown = sorted(set(names) - wanted - set(SCORES) - {"rank"})
+    if missing or unknown or len(set(names)) != len(names) or set(SCORES) <= set(names):
+        said = (
+            f"without {', '.join(missing)}" if missing else f"with {', '.join(unknown) or 'a score too many'}"
+        )
+        raise UsageError(
+            f"the recommendations are a table {said}",
+            where=str(path),
+            remedy=f"give it the columns {COLUMNS}",
+        )
+    return table
+
+
+def _added(private: Path) -> pa.Table:
+    path = private / "added.parquet"
+    if not path.exists():
+        raise UsageError(
+            "nothing is known of ratings that were added to this release",
+            where=str(path),
+            remedy="name the private directory of a release with [obfuscation], such as store/private/NAME/SNAPSHOT",
+        )
+    return pq.read_table(path)
+
+
+def _people(users: pa.ChunkedArray, private: Path, where: Path) -> tuple[np.ndarray, pa.Table]:
+    """The person of every row, numbered as they first appear, and what each of them is called in the file and by the
+    owner. Everybody must be in the release, all under their pseudonyms or all under the source's ids."""
+    coded = users.combine_chunks().dictionary_encode()
+    owner = pq.read_table(private / "membership.parquet", columns=["user", "pseudonym"])
+    found = [places(coded.dictionary, owner.column(name).combine_chunks()) for name in ("pseudonym", "user")]
+    best = max(found, key=lambda place: int((place >= 0).sum()))
+    if (best < 0).any():
+        first = int(np.flatnonzero((best < 0)[coded.indices.to_numpy()])[0])
+        raise UsageError(  # an id is never quoted
+            f"{int((best < 0).sum()):,} of {len(best):,} users are not in this release",
+            where=f"{where}, row {first + 1} after the header",
+            remedy="use the release's pseudonyms or the source's user ids, one kind throughout, and the private "
+            "directory of the same release",
+        )
+    pseudonyms = owner.column("pseudonym").take(pa.array(best)).combine_chunks()
+    return coded.indices.to_numpy().astype(np.int64), pa.table(
+        {"said": coded.dictionary, "pseudonym": pseudonyms}
+    )
+
+
+def _put_back(lists: pa.Table, names: np.ndarray, added: pa.Table, people: pa.Table) -> dict[str, Any]:
+    """What was added to the people of the lists and is not recommended to them anyway."""
+    name = places(added.column("pseudonym").combine_chunks(), people.column("pseudonym").combine_chunks())
+    theirs = added.filter(pa.array(name >= 0))
+    name, item = name[name >= 0], theirs.column("item").combine_chunks()
+    known = pc.unique(pa.concat_arrays([item, lists.column("item").combine_chunks()]))
+    cell = name * len(known) + places(item, known)
+    listed = names * len(known) + places(lists.column("item").combine_chunks(), known)
+    new = ~np.isin(cell, listed)
+    score = theirs.column("rating").to_numpy().astype(np.float64)[new]
+    return {
+        "name": name[new],
+        "user": people.column("said").combine_chunks().take(pa.array(name[new])),
+        "item": item.filter(pa.array(new)),
+        "score": score,
+        "text": pa.array([f"{value:.6g}" for value in score], pa.string()),
+        "there": int((~new).sum()),
+    }
+
+
+def _numbers(column: pa.ChunkedArray, name: str, where: Path) -> np.ndarray:
+    """Scores as numbers; the first that is none is told by its row."""
+    import pandas as pd
+
+    found = pd.to_numeric(column.to_pandas(), errors="coerce").to_numpy(np.float64)
+    if not np.isfinite(found).all():
+        first = int(np.flatnonzero(~np.isfinite(found))[0])
+        raise UsageError(
+            f"a {name} is not a number",
+            where=f"{where}, row {first + 1} after the header",
+            remedy="write every score as a number such as 3.7",
+        )
+    return found
+
+
+@contextlib.contextmanager
+def _arriving(out: Path) -> Iterator[Path]:
+    """A file beside its place, readable by the owner alone, renamed when it is whole."""
+    arriving = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        with room_in(out.parent):
+            os.close(os.open(arriving, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            yield arriving
+            arriving.rename(out)
+    finally:
+        arriving.unlink(missing_ok=True)

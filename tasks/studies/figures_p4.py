@@ -1,0 +1,79 @@
+"""Figure 2 of paper 004 as plots, and how strategies compare when the inferrer learns anew."""
+
+from pathlib import Path
+from typing import Any
+
+from tasks.studies.trials_p4 import Measures, Setting
+
+
+def plot(
+    found: dict[Setting, Measures], ranked: dict[str, dict[int, tuple[float, float]]], directory: Path
+) -> None:
+    """Write fig2a.svg (gender), fig2c.svg (age), fig2d.svg (p₀ over k) and strategies.svg (gender)."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "murmuration"
+    from matplotlib import pyplot
+
+    directory.mkdir(parents=True, exist_ok=True)
+
+    def save(name: str) -> None:
+        pyplot.tight_layout()
+        pyplot.savefig(directory / f"{name}.svg", metadata={"Date": None})
+        pyplot.close()
+
+    for name, attribute in (("fig2a", "gender"), ("fig2c", "age")):
+        _, axis = pyplot.subplots(figsize=(6.5, 4))
+        _loss_and_inference(axis, _curve(found, attribute, "rfpp"))
+        axis.set_title(f"Fig 2 ({name[-1]}): {attribute}, RFPP")
+        save(name)
+    _, axis = pyplot.subplots(figsize=(6.5, 4))
+    for attribute, by_k in ranked.items():
+        for reading, label in enumerate(("top k of all items", "k for everybody")):
+            shares = [both[reading] for both in by_k.values()]
+            axis.plot(list(by_k), shares, marker="o", markersize=3, label=f"{attribute}, {label}")
+    axis.set_xlabel("k")
+    axis.set_xscale("log")
+    axis.set_ylabel("p₀, %")
+    axis.legend(fontsize="small")
+    axis.set_title("Fig 2 (d): added ratings by k")
+    save("fig2d")
+    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4), sharey=True)
+    strategies = sorted({setting.strategy for setting in found if setting.strategy})
+    for axis, inferrer in zip(axes, ("naive", "adaptive"), strict=True):
+        for strategy in strategies:
+            curve = _curve(found, "gender", strategy)
+            values = [measured[f"BPre {inferrer}"] for measured in curve.values()]
+            axis.plot(list(curve), values, marker="o", markersize=3, label=strategy)
+        axis.axhline(0.5, color="grey", linewidth=0.8)
+        axis.set_xlabel("p₀, %")
+        axis.set_title(f"{inferrer} inferrer")
+    axes[0].set_ylabel("balanced precision")
+    axes[0].legend(fontsize="small")
+    figure.suptitle("Gender, recognised from ratings and additions")
+    save("strategies")
+
+
+def _curve(found: dict[Setting, Measures], attribute: str, strategy: str) -> dict[float, Measures]:
+    """Measures by p₀, with the paper's choices; nothing added is everybody's beginning."""
+    plain = {
+        setting.percent: measured
+        for setting, measured in found.items()
+        if setting in (Setting(attribute, strategy, setting.percent), Setting(attribute, None, 0.0))
+    }
+    return dict(sorted(plain.items()))
+
+
+def _loss_and_inference(axis: Any, curve: dict[float, Measures]) -> None:
+    """ΔR on the left as the paper has it, balanced precision of both inferrers on the right."""
+    axis.plot(list(curve), [m["dRMSE"] for m in curve.values()], "o-", color="tab:blue", markersize=3)
+    axis.axhline(0, color="tab:red", linewidth=0.8)
+    axis.set_xlabel("p₀, %")
+    axis.set_ylabel("ΔR (blue)")
+    right = axis.twinx()
+    for inferrer, style in (("naive", "s-"), ("adaptive", "s--")):
+        values = [abs(m[f"BPre {inferrer}"] - 0.5) for m in curve.values()]
+        right.plot(list(curve), values, style, color="tab:green", markersize=3, label=inferrer)
+    right.set_ylabel("|BPre − 0.5| (green)")
+    right.legend(fontsize="small")

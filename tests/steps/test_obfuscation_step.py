@@ -1,0 +1,307 @@
+"""Obfuscation: what is added to whom and what stays, by hand and for whatever ratings there are."""
+
+import datetime
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tasks import methods, obfuscators, pipeline, profiles
+from tasks.config import parse
+from tasks.engine import Engine, engine
+from tasks.errors import UsageError
+from tasks.keys import OwnerKey
+from tasks.ratings import Ratings, write_attributes, write_ids, write_matrix
+from tasks.steps import obfuscation
+from tasks.store import Store, files_below, read_json
+from tests.conftest import SNAPSHOT
+
+KEY = OwnerKey(b"k" * 32)
+LATER = SNAPSHOT + datetime.timedelta(days=31)
+STRATEGIES = ("rfpp", "random", "greedy", "weinsberg")
+# Three of each group; everybody rated the first item, each group two of its own, which alone tell the groups apart.
+GROUPS = ["F", "F", "F", "M", "M", "M"]
+BY_HAND = np.array(
+    [
+        [3, 5, 4, 0, 0],
+        [3, 5, 4, 0, 0],
+        [3, 5, 0, 0, 0],
+        [3, 0, 0, 2, 1],
+        [3, 0, 0, 2, 1],
+        [3, 0, 0, 2, 0],
+    ],
+    np.float32,
+)
+SOURCE = {"format": "csv", "path": "-", "scale": [1, 5], "attributes": {"path": "-", "columns": ["gender"]}}
+
+
+def described(**tables):
+    base = {
+        "release": {"name": "t"},
+        "source": SOURCE,
+        "privacy": {"method": "obfuscation"},
+        "obfuscation": {"attribute": "gender"},
+    }
+    return parse(base | {name: base.get(name, {}) | table for name, table in tables.items()})
+
+
+@pytest.fixture
+def obfuscated(tmp_path):
+    """Run the step on a matrix: → its directory."""
+    numbers = itertools.count()
+
+    def run(
+        matrix,
+        groups,
+        *,
+        people=None,
+        upto="obfuscation",
+        snapshot=SNAPSHOT,
+        key=KEY,
+        purpose="release",
+        workers=None,
+        **tables,
+    ):
+        place = tmp_path / f"given{next(numbers)}"
+        place.mkdir()
+        matrix = sp.csr_array(matrix)
+        write_ids(place, "user", people or [f"person {n:03}" for n in range(matrix.shape[0])])
+        write_ids(place, "item", [f"i{n:03}" for n in range(matrix.shape[1])])
+        write_attributes(place, {"gender": pa.array(groups, pa.string())})
+        write_matrix(place, matrix)
+        store = Store(tmp_path / f"store{next(numbers)}")
+        opened = pipeline.open_run(described(**tables), snapshot, store, workers or Engine(), lambda *_: None)
+        given = {"ingest": {"path": str(place), "digest": "", "counts": {}}}
+        opened = replace(opened, key=key, given=given, purpose=purpose)
+        return Path(pipeline.execute(upto, opened)["path"])
+
+    return run
+
+
+def added_cells(directory):
+    return pq.read_table(directory / "added.parquet").to_pandas()
+
+
+def genders(matrix, seed=0):
+    """Two groups that differ in what they rate: by the sum of the first half of a person's items."""
+    half = matrix.toarray()[:, : matrix.shape[1] // 2]
+    score = (half > 0).sum(axis=1) + np.random.default_rng(seed).random(matrix.shape[0])
+    return np.where(score > np.median(score), "F", "M").tolist()
+
+
+def test_by_hand_everybody_gets_items_of_the_others_with_the_others_mean(obfuscated):
+    """16 ratings and a share of .375: six additions, one for each. F can get the fourth and fifth item (rated 2 and 1
+    by M), M the second and third (5 and 4 by F)."""
+    out = obfuscated(BY_HAND, GROUPS, obfuscation={"share": 0.375, "strategy": "random"})
+    added = added_cells(out)
+    assert added["user"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert set(added["item"][:3]) <= {3, 4}
+    assert set(added["item"][3:]) <= {1, 2}
+    assert added["rating"].tolist() == [{1: 5, 2: 4, 3: 2, 4: 1}[item] for item in added["item"]]
+    whole = Ratings(out).by_user.whole().toarray()
+    expected = BY_HAND.copy()
+    expected[added["user"], added["item"]] = added["rating"]
+    np.testing.assert_array_equal(whole, expected)
+    np.testing.assert_array_equal(Ratings(out).by_item.whole().toarray(), expected.T)
+    assert Ratings(out).timestamps is None
+    assert Ratings(out).user_ids().to_pylist() == [f"person {n:03}" for n in range(6)]
+    assert Ratings(out).attributes()["gender"].to_pylist() == GROUPS
+    assert read_json(out / "step.json")["counts"] == {
+        "classes": 2,
+        "guessed": 0,
+        "added": 6,
+        "asked": 6,
+        "source_ratings": 16,
+    }
+
+
+def test_who_nothing_is_known_of_gets_what_the_inferrer_takes_them_for(obfuscated):
+    """The last of each group is not told; their ratings tell which group they are."""
+    known = ["F", "F", None, "M", "M", None]
+    told, guessed = (
+        obfuscated(BY_HAND, groups, obfuscation={"share": 0.375, "strategy": "greedy"})
+        for groups in (GROUPS, known)
+    )
+    assert read_json(guessed / "step.json")["counts"]["guessed"] == 2
+    assert set(added_cells(guessed)["item"][lambda items: added_cells(guessed)["user"] == 2]) <= {3, 4}
+    assert set(added_cells(guessed)["item"][lambda items: added_cells(guessed)["user"] == 5]) <= {1, 2}
+    assert len(added_cells(told)) == len(added_cells(guessed))
+
+
+def test_made_up_ratings_are_on_levels_people_use_and_keep_their_mean(obfuscated, taste_matrix):
+    matrix = taste_matrix(users=300, items=60)
+    out = obfuscated(
+        matrix, genders(matrix), obfuscation={"share": 0.3, "strategy": "random", "rating": "all"}
+    )
+    added = added_cells(out)
+    assert set(added["rating"]) <= {1, 2, 3, 4, 5}
+    means = matrix.sum(axis=0) / np.bincount(matrix.indices, minlength=60)
+    apart = added["rating"] - means[added["item"]]
+    assert abs(apart.mean()) < 4 * apart.std() / np.sqrt(len(added))
+    assert apart.std() > 0.1  # rounded, not the mean itself
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(STRATEGIES), st.integers(0, 999), st.floats(0.01, 0.15))
+def test_real_ratings_stay_and_the_share_is_exact(obfuscated, taste_matrix, strategy, seed, share):
+    matrix = taste_matrix(users=40, items=50, seed=seed)
+    chosen = {"share": share, "strategy": strategy, "threshold": -1.0}
+    out = obfuscated(matrix, genders(matrix, seed), obfuscation=chosen)
+    whole, rated = Ratings(out).by_user.whole().toarray(), matrix.toarray()
+    added = added_cells(out)
+    np.testing.assert_array_equal(whole[rated > 0], rated[rated > 0])
+    assert (rated[added["user"], added["item"]] == 0).all()
+    assert np.count_nonzero(whole) == matrix.nnz + len(added)
+    assert len(added) == round(share * matrix.nnz)
+    assert not added.duplicated(["user", "item"]).any()
+
+
+def test_a_rating_of_zero_stays_a_rating(obfuscated):
+    """Jester's scale has a 0 in the middle."""
+    matrix = sp.csr_array(BY_HAND)
+    matrix.data -= 3
+    source = {**SOURCE, "scale": [-2, 2]}
+    out = obfuscated(matrix, GROUPS, source=source, obfuscation={"share": 0.375, "strategy": "random"})
+    assert Ratings(out).by_user.whole().nnz == 16 + 6
+    assert (Ratings(out).by_user.whole()[:, [0]].data == 0).sum() == 6
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_same_people_and_ratings_have_the_same_additions_in_every_snapshot_and_release(
+    obfuscated, taste_matrix, strategy
+):
+    matrix = taste_matrix(users=60, items=40)
+    chosen = {"obfuscation": {"share": 0.1, "strategy": strategy}, "series": {"population": "p"}}
+    groups = genders(matrix)
+    first = added_cells(obfuscated(matrix, groups, **chosen))
+    later = added_cells(obfuscated(matrix, groups, snapshot=LATER, release={"name": "other"}, **chosen))
+    assert first.equals(later)
+
+
+def test_without_the_secret_or_for_another_population_additions_are_others(obfuscated, taste_matrix):
+    matrix = taste_matrix(users=60, items=40)
+    groups, chosen = genders(matrix), {"obfuscation": {"share": 0.1, "strategy": "random"}}
+    first = added_cells(obfuscated(matrix, groups, **chosen))
+    others = [
+        obfuscated(matrix, groups, key=OwnerKey(b"x" * 32), **chosen),
+        obfuscated(matrix, groups, series={"population": "others"}, **chosen),
+        obfuscated(matrix, groups, purpose="shadow", **chosen),
+    ]
+    for other in map(added_cells, others):
+        both = first.merge(other, on=["user", "item"])
+        assert len(both) < 0.5 * len(first)
+
+
+def test_somebodys_new_ratings_leave_the_additions_of_others_where_they_are(obfuscated, taste_matrix):
+    """Drawn anew, those of the earlier snapshot would be told by not being in the later."""
+    matrix = taste_matrix(users=200, items=40)
+    groups, chosen = genders(matrix), {"obfuscation": {"share": 0.1, "strategy": "random"}}
+    more = matrix.toarray()
+    more[0, np.flatnonzero(more[0] == 0)[:2]] = 4
+    first, later = (added_cells(obfuscated(m, groups, **chosen)) for m in (matrix, more))
+    both = first[first["user"] > 0].merge(later, on=["user", "item", "rating"])
+    assert len(both) > 0.9 * len(first)
+
+
+def test_a_smaller_share_is_part_of_a_larger_one(obfuscated, taste_matrix):
+    """Two releases with other additions would both be stripped by comparing them."""
+    matrix = taste_matrix(users=100, items=60)
+    few, many = (
+        added_cells(obfuscated(matrix, genders(matrix), obfuscation={"share": share, "strategy": "random"}))
+        for share in (0.05, 0.15)
+    )
+    assert len(few.merge(many, on=["user", "item"])) >= 0.95 * len(few)
+
+
+def test_the_order_of_the_table_does_not_number_the_classes(obfuscated, taste_matrix):
+    """Somebody of another class in the first row must not turn the classes round: chance would be another."""
+    matrix = taste_matrix(users=30, items=30)
+    groups = genders(matrix)
+    people = [f"p{n:02}" for n in range(30)]
+    chosen = {"obfuscation": {"share": 0.1, "strategy": "random"}}
+    one = added_cells(obfuscated(matrix, groups, people=people, **chosen))
+    back = np.arange(30)[::-1]
+    turned = obfuscated(matrix[back], [groups[n] for n in back], people=[people[n] for n in back], **chosen)
+    other = added_cells(turned)
+    other["user"] = back[other["user"]].astype(np.int32)
+    key = ["user", "item"]
+    assert one.sort_values(key).reset_index(drop=True).equals(other.sort_values(key).reset_index(drop=True))
+
+
+def test_workers_write_the_same_bytes_and_so_does_a_second_run(obfuscated, taste_matrix):
+    matrix = taste_matrix(users=80, items=40)
+    chosen = {"upto": "homogenization", "obfuscation": {"share": 0.1}}
+    made = [obfuscated(matrix, genders(matrix), **chosen) for _ in range(2)]
+    with engine(workers=2) as workers:
+        made.append(obfuscated(matrix, genders(matrix), workers=workers, **chosen))
+    for place in (Path(), Path("..") / "obfuscation"):
+        content = [{n: d for n, d in files_below(m / place).items() if n != "step.json"} for m in made]
+        assert content[0] == content[1] == content[2]
+        assert content[0]
+
+
+def test_published_is_what_was_rated_and_added_in_one(obfuscated, taste_matrix):
+    matrix = taste_matrix(users=50, items=30)
+    out = obfuscated(
+        matrix, genders(matrix), upto="homogenization", obfuscation={"share": 0.1, "strategy": "greedy"}
+    )
+    labels = np.load(out.with_name("clustering") / "labels.npy")
+    expected = Ratings(out.with_name("obfuscation")).by_user.whole().toarray()
+    table = np.zeros_like(expected)
+    for block in profiles.blocks(out / "groups.parquet", np.dtype("u1")):
+        table[np.repeat(block.groups, block.lengths), block.items] = 1 + block.codes * np.float32(0.1)
+    np.testing.assert_allclose(table[labels], expected, atol=1e-5)
+
+
+def test_more_than_there_is_to_add_is_refused_but_not_for_the_shadow(obfuscated):
+    chosen = {"obfuscation": {"share": 1.0, "strategy": "random"}}
+    with pytest.raises(UsageError, match=r"obfuscation\.share") as refusal:
+        obfuscated(BY_HAND, GROUPS, **chosen)
+    assert "75.00% made-up ratings can be added, not 100.00%" in refusal.value.what
+    assert len(added_cells(obfuscated(BY_HAND, GROUPS, purpose="shadow", **chosen))) == 12
+
+
+def test_people_who_do_not_differ_have_nothing_to_hide(obfuscated):
+    with pytest.raises(UsageError, match="do not differ in 'gender'"):
+        obfuscated(BY_HAND, ["F"] * 6)
+
+
+def test_a_strategy_that_is_not_there_is_refused_by_its_key(obfuscated, monkeypatch):
+    monkeypatch.setattr(obfuscators, "registered", lambda: ["random", "rfpp"])
+    with pytest.raises(UsageError, match=r"obfuscation\.strategy: 'greedy' is not available"):
+        obfuscated(BY_HAND, GROUPS, obfuscation={"strategy": "greedy"})
+
+
+def test_what_was_rated_already_cannot_be_added(obfuscated, monkeypatch):
+    class Wrong:
+        @staticmethod
+        def add(ratings, labels, wanted):
+            return ratings[:, :]
+
+    monkeypatch.setattr(obfuscation, "_strategy", lambda name: Wrong)
+    with pytest.raises(AssertionError, match="rated already"):
+        obfuscated(BY_HAND, GROUPS)
+
+
+def test_the_graph_of_the_method_and_of_the_combination():
+    assert methods.graph(described()) == {
+        "ingest": (),
+        "obfuscation": ("ingest",),
+        "clustering": ("obfuscation",),
+        "homogenization": ("obfuscation", "clustering"),
+        "evaluate": ("ingest",),
+        "validate": ("obfuscation", "clustering", "homogenization", "evaluate"),
+        "publish": ("validate",),
+    }
+    both = methods.graph(described(privacy={"method": "predictive-padded"}))
+    assert list(both)[:3] == ["ingest", "obfuscation", "padding"]
+    assert [name for name, needed in both.items() if "ingest" in needed] == ["obfuscation", "evaluate"]
+    assert both["centers"] == ("obfuscation", "padding", "sampling")
+    assert methods.inputs("padding", described()) == ("ingest",)  # the model that utility is compared with
