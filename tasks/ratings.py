@@ -144,6 +144,14 @@ def write_ids(directory: Path, column: str, ids: pa.Array | list[str]) -> None:
     pq.write_table(table, directory / f"{column}s.parquet", compression="zstd")
 
 
+def class_numbers(attribute: pa.DictionaryArray) -> np.ndarray:
+    """Everybody's class as a number, −1 where it is not known. Numbered by name, so whatever the order of rows."""
+    names = pc.sort_indices(attribute.dictionary).to_numpy()
+    number = np.empty(len(names) + 1, np.int64)
+    number[names], number[-1] = np.arange(len(names)), -1
+    return number[pc.fill_null(attribute.indices, -1).to_numpy(zero_copy_only=False)]
+
+
 def write_attributes(directory: Path, attributes: dict[str, pa.Array]) -> None:
     """Write attributes.parquet, a row per user."""
     table = pa.table({name: values.cast(pa.string()) for name, values in attributes.items()})

@@ -55,13 +55,14 @@ def begins_with(job: Job, ingest: Path) -> dict[str, dict]:
 
 
 def original_model(job: Job, ingest: Path, fitted: Path) -> Path:
-    """The model of the ratings before a step changed them: the run's own where it is one, else fitted here, as it would
-    be in a release of these ratings."""
-    if methods.inputs("padding", job.config) == ("ingest",):
+    """The model of the ratings before a step changed them, and telling all it can: the run's own where it is one, else
+    fitted here, as it would be in a release of these ratings."""
+    if methods.inputs("padding", job.config) == ("ingest",) and not job.config.padding.neutral:
         return fitted
     place = ingest.with_name("original")
     place.mkdir()
-    chosen, silent = padding.params(job.config), StepProgress("original", lambda *_: None)
+    chosen = padding.params(job.config).model_copy(update={"neutral": ()})
+    silent = StepProgress("original", lambda *_: None)
     inside = replace(
         job, name="padding", params=chosen, inputs={"ingest": ingest}, out=place, progress=silent
     )

@@ -5,6 +5,7 @@ Light on purpose: the DAG file imports it, so nothing here may load numpy, dask 
 
 import datetime
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -71,6 +72,7 @@ class ReleaseConfig(Settings):
             )
         if (high - low) / self.privacy.rating_step > 65535:
             raise ValueError("privacy.rating_step is too fine: more than 65,536 levels; choose a larger step")
+        self.padding.check(self.privacy)
         if self.privacy.method == "microaggregation":
             self.microaggregation.check(self.privacy)
         synthetic = self.source.synthetic
@@ -87,7 +89,12 @@ class ReleaseConfig(Settings):
 
     def _hides_something_known(self) -> None:
         hidden, method = self.obfuscation.attribute, self.privacy.method
-        for key, named in (("privacy.protect", self.privacy.protect), ("obfuscation.attribute", [hidden])):
+        hiding: dict[str, Sequence[str | None]] = {
+            "privacy.protect": self.privacy.protect,
+            "obfuscation.attribute": [hidden],
+            "padding.neutral": self.padding.neutral,
+        }
+        for key, named in hiding.items():
             if unknown := sorted({name for name in named if name} - set(self.source.attribute_names)):
                 raise ValueError(
                     f"{key}: nothing is known of {', '.join(unknown)}; name a user table in "
@@ -108,7 +115,8 @@ class ReleaseConfig(Settings):
     def needed_attributes(self) -> tuple[str, ...]:
         """The attributes without which this release cannot be made or judged."""
         hidden = self.obfuscation.attribute
-        return tuple(dict.fromkeys([*self.protected_attributes, *([hidden] if hidden else [])]))
+        hiding = [*self.padding.neutral, *([hidden] if hidden else [])]
+        return tuple(dict.fromkeys([*self.protected_attributes, *hiding]))
 
     @property
     def protected_attributes(self) -> tuple[str, ...]:

@@ -15,11 +15,16 @@ class Obfuscation(Settings):
         min_length=1,
         description="the user attribute that is hidden; absent: none, nothing is added",
     )
-    share: float = Field(
-        default=0.0389, gt=0, le=1, description="made-up ratings for each real one (the paper's p₀)"
+    share: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="made-up ratings for each real one (p₀); absent: as many as matching needs, else 0.0389",
     )
-    strategy: Literal["rfpp", "random", "greedy", "weinsberg", "matched"] = Field(
-        default="rfpp", description="which items are added to whom (tasks/obfuscators)"
+    strategy: Literal["matched", "rfpp", "random", "greedy", "weinsberg"] = Field(
+        default="matched",
+        description="which items are added to whom (tasks/obfuscators); all but matched are undone by an inferrer that "
+        "is trained anew",
     )
     similarity: Literal["compound", "pearson", "cosine", "adjusted-cosine", "jaccard"] = Field(
         default="compound", description="rfpp: how alike two items are"

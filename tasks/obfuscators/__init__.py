@@ -40,7 +40,7 @@ TOP = 1000  # length of a list of opposite items (section 5.1)
 class Wanted:
     """How much is added, and by which of the paper's choices."""
 
-    share: float  # of the ratings there are (p₀)
+    share: float | None  # of the ratings there are (p₀); None: the strategy's own, or the paper's
     classes: int
     scale: tuple[float, float]
     chance: Chance
@@ -52,7 +52,7 @@ class Wanted:
 
     def total(self, ratings: sp.csr_array) -> int:
         """How many ratings are to be added."""
-        return round(self.share * ratings.nnz)
+        return round((SHARE if self.share is None else self.share) * ratings.nnz)
 
 
 class Strategy(Protocol):

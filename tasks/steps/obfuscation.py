@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
@@ -29,7 +28,7 @@ from tasks.kernels.additions import together
 from tasks.kernels.rating_levels import common_levels, on_levels
 from tasks.obfuscators import Chance, Wanted
 from tasks.pipeline import Job
-from tasks.ratings import Ratings, Side, write_attributes, write_ids, write_matrix
+from tasks.ratings import Ratings, Side, class_numbers, write_attributes, write_ids, write_matrix
 
 MISSED = (
     0.001  # of the ratings: how far the additions may be below what was asked for (SCIENCE P4: 0.1 points)
@@ -60,7 +59,8 @@ def run(job: Job) -> dict[str, Any]:
     picked = chosen.model_dump(include={"share", "similarity", "threshold", "top", "rating"})
     wanted = Wanted(classes=classes, scale=job.params.scale, chance=chance, **picked)
     added = _strategy(chosen.strategy).add(rated, labels, wanted)
-    _refuse_too_few(job, added.nnz, wanted.total(rated), rated.nnz)
+    asked = added.nnz if wanted.share is None else wanted.total(rated)
+    _refuse_too_few(job, added.nnz, asked, rated.nnz)
     job.progress(2, 4)
     row, item = np.repeat(np.arange(added.shape[0]), np.diff(added.indptr)), added.indices
     values = on_levels(added.data, _levels(ratings.by_user), chance("rating", row, item))
@@ -75,8 +75,8 @@ def run(job: Job) -> dict[str, Any]:
     pq.write_table(pa.table(columns), job.out / "added.parquet", compression="zstd")
     _write(job, ratings, whole)
     job.progress(3, 4)
-    asked = {"added": int(added.nnz), "asked": wanted.total(rated), "source_ratings": int(rated.nnz)}
-    return {"classes": classes, "guessed": guessed, **asked}
+    counts = {"added": int(added.nnz), "asked": int(asked), "source_ratings": int(rated.nnz)}
+    return {"classes": classes, "guessed": guessed, **counts}
 
 
 def _strategy(name: str) -> obfuscators.Strategy:
@@ -92,22 +92,18 @@ def _strategy(name: str) -> obfuscators.Strategy:
 def _labels(ratings: Ratings, rated: sp.csr_array, attribute: str) -> tuple[np.ndarray, int, int]:
     """Everybody's class, the number of classes, and of how many people it had to be guessed."""
     known = ratings.attributes()[attribute]
-    names = pc.sort_indices(known.dictionary)  # by name: the order of the rows must not number the classes
-    if len(names) < 2:
+    labels, classes = class_numbers(known), len(known.dictionary)
+    if classes < 2:
         raise UsageError(
             f"the users with ratings do not differ in '{attribute}': there is nothing to hide",
             where="obfuscation.attribute",
             remedy="check that the user table has the same user ids as the ratings, or name another attribute",
         )
-    number = np.empty(len(names), np.int64)
-    number[names.to_numpy()] = np.arange(len(names))
-    codes = pc.fill_null(known.indices, -1).to_numpy(zero_copy_only=False)
-    labels = np.where(codes >= 0, number[codes], -1)
     unknown = np.flatnonzero(labels < 0)
     if len(unknown):
         told = np.flatnonzero(labels >= 0)
-        labels[unknown] = inferrer.fit(rated[told], labels[told], len(names)).guess(rated[unknown])
-    return labels, len(names), len(unknown)
+        labels[unknown] = inferrer.fit(rated[told], labels[told], classes).guess(rated[unknown])
+    return labels, classes, len(unknown)
 
 
 def _chance(job: Job, ratings: Ratings) -> Chance:

@@ -1,5 +1,10 @@
-"""Padding: predict every missing rating (paper section 4.1). The model is kept, the padded matrix never is."""
+"""Padding: predict every missing rating (paper section 4.1). The model is kept, the padded matrix never is.
 
+Where predictions shall not tell an attribute (`padding.neutral`), people's factors are moved so that all its classes
+are distributed alike (tasks/kernels/neutral.py): grouping and profiles, which know nothing but the factors, follow.
+"""
+
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +13,13 @@ import numpy as np
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
 from tasks.errors import MurmurError
+from tasks.kernels.neutral import neutral
 from tasks.kernels.padded import LowRank
 from tasks.kernels.points import segments_of
 from tasks.kernels.pruning import SEGMENTS
 from tasks.padders import padder
 from tasks.pipeline import Job
-from tasks.ratings import Ratings
+from tasks.ratings import Ratings, class_numbers
 from tasks.store import read_json, write_json
 
 
@@ -26,11 +32,14 @@ class Params(Settings):
     iterations: int
     span: float
     min_contributors: int
+    neutral: tuple[str, ...] = ()
 
 
 def params(config: ReleaseConfig) -> Params:
     """Pick this step's settings."""
-    chosen = config.padding.model_dump(include={"predictor", "rank", "regularization", "iterations"})
+    chosen = config.padding.model_dump(
+        include={"predictor", "rank", "regularization", "iterations", "neutral"}
+    )
     low, high = config.source.scale
     return Params(**chosen, span=high - low, min_contributors=config.privacy.min_contributors)
 
@@ -46,6 +55,9 @@ def run(job: Job) -> dict[str, Any]:
         raise MurmurError(
             "the predictor found no finite answer", where="padding", remedy="raise padding.regularization"
         )
+    if job.params.neutral:
+        classes = [class_numbers(ratings.attributes()[name]) for name in job.params.neutral]
+        model = replace(model, users=neutral(model.users, model.items, classes))
     np.save(job.out / "users.npy", model.users)
     np.save(job.out / "items.npy", model.items)
     np.save(job.out / "segments.npy", segments_of(model.items, model.users, SEGMENTS))

@@ -1,0 +1,105 @@
+"""Factors that do not tell a class: every class of people is moved onto one common distribution.
+
+A published padded profile is a mean of predictions, so all it can tell of a member lies in the members' factors. If
+women's and men's factors are distributed alike, then neither a profile nor who shares a group tells more of somebody
+than the shares in the whole population do, however an inferrer is trained. Means and covariances are matched: each
+class goes through the affine map that moves it onto the common mean and the pooled covariance at the least cost
+(optimal transport between Gaussians), measured in predictions: in the space where the distance of two people is that
+of their predicted ratings. Higher moments stay as they are.
+
+Only what is more than chance is moved. Of the distance between a class's mean and everybody's, sampling accounts for
+some; were that removed too, the classes of a sample would be closer than chance allows, and who knows most people's
+classes could tell the rest's from it.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+ROUNDS = 8  # where several attributes are hidden: what is moved for one moves the others a little
+NOTHING = 1e-7  # share of the largest variance below which a direction is rounding, and is set to its mean
+DOUBT = 5  # people per dimension before a class's own covariance counts as much as the pooled one
+
+Float64 = npt.NDArray[np.float64]
+
+
+def neutral(users: np.ndarray, items: np.ndarray, classes: list[np.ndarray]) -> npt.NDArray[np.float32]:
+    """Users' factors that do not tell any of the attributes: `classes` holds everybody's class (0, 1, …; −1: not known)
+    for each. Of whom it is not known, it is guessed from the factors: people of unknown class look like somebody."""
+    factors = np.asarray(users, np.float64)
+    there, back = _prediction_space(factors, np.asarray(items, np.float64))
+    mean = factors.mean(axis=0)
+    points = (factors - mean) @ there
+    labels = [_completed(points, known) for known in classes]
+    for _ in range(ROUNDS if len(labels) > 1 else 1):
+        for label in labels:
+            points = _moved(points, label)
+    return (mean + points @ back).astype(np.float32)
+
+
+def _prediction_space(factors: Float64, items: Float64) -> tuple[Float64, Float64]:
+    """Into coordinates in which distances are those of the predictions, along the directions in which people differ;
+    and back, where in all other directions everybody is alike."""
+    weighs, turns = np.linalg.eigh(items.T @ items / max(len(items), 1))
+    scaled = turns * np.sqrt(np.maximum(weighs, 0))
+    covariance = np.cov((factors @ scaled).T, bias=True).reshape(scaled.shape[1], -1)
+    variances, axes = np.linalg.eigh(covariance)
+    axes = axes[:, variances > NOTHING * max(variances.max(), 1e-30)]
+    there = scaled @ axes
+    return there, np.linalg.pinv(there)
+
+
+def _completed(points: Float64, known: np.ndarray) -> np.ndarray:
+    """Everybody's class, the unknown ones guessed: the class whose mean is nearest, in units of the pooled spread."""
+    missing = known < 0
+    if not missing.any():
+        return known
+    inverse = np.linalg.pinv(_pooled(points[~missing], known[~missing]))
+    numbers = np.unique(known[~missing])
+    means = np.array([points[known == number].mean(axis=0) for number in numbers])
+    apart = points[missing, None, :] - means[None]
+    distances = np.einsum("pcf,fg,pcg->pc", apart, inverse, apart)
+    completed = known.copy()
+    completed[missing] = numbers[distances.argmin(axis=1)]
+    return completed
+
+
+def _pooled(points: Float64, label: np.ndarray) -> Float64:
+    """Covariance within the classes."""
+    width = points.shape[1]
+    total = np.zeros((width, width))
+    for number in np.unique(label):
+        centred = points[label == number] - points[label == number].mean(axis=0)
+        total += centred.T @ centred
+    return total / max(len(points), 1)
+
+
+def _moved(points: Float64, label: np.ndarray) -> Float64:
+    """Every class on the common mean and the pooled covariance."""
+    width, mean, pooled = points.shape[1], points.mean(axis=0), _pooled(points, label)
+    inverse = np.linalg.pinv(pooled)
+    moved = np.empty_like(points)
+    for number in np.unique(label):
+        mine = label == number
+        many = int(mine.sum())
+        centre = points[mine].mean(axis=0)
+        away = centre - mean
+        distance = float(away @ inverse @ away)
+        by_chance = width * max(0.0, 1 / many - 1 / len(points))
+        kept = min(1.0, by_chance / distance) if distance > 0 else 1.0
+        centred = points[mine] - centre
+        own = (centred.T @ centred + DOUBT * width * pooled) / (many + DOUBT * width)
+        moved[mine] = mean + kept * away + centred @ _transport(own, pooled)
+    return moved
+
+
+def _transport(own: Float64, wanted: Float64) -> Float64:
+    """The symmetric matrix that turns one covariance into the other and moves points as little as that allows."""
+    root = _power(own, 0.5)
+    inverse = _power(own, -0.5)
+    return inverse @ _power(root @ wanted @ root, 0.5) @ inverse
+
+
+def _power(matrix: Float64, exponent: float) -> Float64:
+    values, vectors = np.linalg.eigh(matrix)
+    floor = 1e-12 * max(values.max(), 1e-30)
+    return (vectors * np.maximum(values, floor) ** exponent) @ vectors.T
