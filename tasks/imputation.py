@@ -29,11 +29,23 @@ def _impute(ratings: Ratings, kind: str, scale: tuple[float, float], fewest: int
         return impute.central((ratings.n_users, ratings.n_items), scale)
     centre = sum(scale) / 2
     if kind == "item-mean":
-        totals, counts = _sums(ratings.by_item, np.ones(ratings.n_users))
+        totals, counts = _real_sums(ratings, "item", np.ones(ratings.n_users))
         return impute.item_means(ratings.n_users, totals, counts, fewest, centre)
-    known = (ratings.by_item.counts() >= fewest).astype(np.float64)
-    totals, counts = _sums(ratings.by_user, known)
+    known = (ratings.real_raters() >= fewest).astype(np.float64)
+    totals, counts = _real_sums(ratings, "user", known)
     return impute.user_means(ratings.n_items, totals, counts, fewest, centre)
+
+
+def _real_sums(ratings: Ratings, of: str, counted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sum and number of what people really gave, of each item or user: made-up ratings must not hide a single one."""
+    totals, counts = _sums(ratings.by_item if of == "item" else ratings.by_user, counted)
+    if ratings.added is not None:
+        made_up = ratings.added.whole().astype(np.float64)
+        made_up = made_up.T.tocsr() if of == "item" else made_up
+        totals -= made_up @ counted
+        made_up.data[:] = 1
+        counts -= made_up @ counted
+    return totals, counts
 
 
 def _sums(side: Side, counted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -7,6 +7,7 @@ the Dask scheduler and never have to fit into one process.
     attributes.parquet                      what is known of each user beside ratings, where anything is (null: not)
     by_user/  indptr indices values [timestamps] .npy       CSR, items ascending within a user
     by_item/  indptr indices values .npy                    the transpose, users ascending within an item
+    added/    indptr indices values .npy                    like by_user: those that nobody gave, where some are made up
 """
 
 from collections.abc import Iterable
@@ -93,6 +94,22 @@ class Ratings:
         return self._side("by_item", self.n_users)
 
     @property
+    def added(self) -> Side | None:
+        """Those of the ratings that are made up (tasks/steps/obfuscation.py), users as rows; None: people gave all."""
+        return self._side("added", self.n_items) if (self.directory / "added").is_dir() else None
+
+    def made_up_of(self, users: np.ndarray) -> sp.csr_array | None:
+        """What is made up of these users' ratings."""
+        return None if self.added is None else self.added.take(users)
+
+    def real_raters(self) -> np.ndarray:
+        """How many people really rated each item."""
+        counts = self.by_item.counts()
+        return (
+            counts if self.added is None else counts - np.bincount(self.added.indices, minlength=len(counts))
+        )
+
+    @property
     def n_users(self) -> int:
         """Number of users."""
         return pq.read_metadata(self.directory / "users.parquet").num_rows
@@ -169,6 +186,11 @@ def write_matrix(directory: Path, matrix: sp.csr_array, timestamps: np.ndarray |
     if timestamps is not None:
         np.save(directory / "by_user" / "timestamps.npy", timestamps.astype(np.int64))
     _write_side(directory / "by_item", sp.csr_array(matrix.T.tocsr()))
+
+
+def write_added(directory: Path, added: sp.csr_array) -> None:
+    """Say which of the ratings are made up."""
+    _write_side(directory / "added", added)
 
 
 def write_chunks(path: Path, dtype: type, length: int, chunks: Iterable[np.ndarray]) -> None:

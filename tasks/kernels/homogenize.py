@@ -15,24 +15,34 @@ GROUPS_PER_SLAB = (
 
 @dataclass(frozen=True)
 class Cells:
-    """The (group, item) cells that members really rated, sorted by group and item."""
+    """The (group, item) cells that members rated, sorted by group and item; `real` counts the ratings that are not made
+    up."""
 
     group: np.ndarray
     item: np.ndarray
     count: np.ndarray
     mean: np.ndarray
+    real: np.ndarray
     shape: tuple[int, int]
 
 
-def group_cells(observed: sp.csr_array, labels: np.ndarray, groups: int) -> Cells:
-    """Who rated what in each group: number of contributors and their mean. `observed` has a row per member."""
+def group_cells(
+    observed: sp.csr_array, labels: np.ndarray, groups: int, made_up: sp.csr_array | None = None
+) -> Cells:
+    """Who rated what in each group: number of contributors and their mean. `observed` has a row per member, and so has
+    `made_up`: those of the ratings that nobody gave."""
     order = np.argsort(labels, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=groups))])
     held, item, count, total = _add_up(
         observed.indptr, observed.indices, observed.data, order, starts, observed.shape[1]
     )
     mean = (total / np.maximum(count, 1)).astype(np.float32)
-    return Cells(np.repeat(np.arange(groups), held), item, count, mean, (groups, observed.shape[1]))
+    group, real = np.repeat(np.arange(groups), held), count.copy()
+    if made_up is not None and made_up.nnz:
+        false = group_cells(made_up, labels, groups)
+        place = group * np.int64(observed.shape[1]) + item
+        real[np.searchsorted(place, false.group * np.int64(observed.shape[1]) + false.item)] -= false.count
+    return Cells(group, item, count, mean, real, (groups, observed.shape[1]))
 
 
 @njit(cache=True, nogil=True)
@@ -63,22 +73,27 @@ def _add_up(indptr, indices, data, order, starts, n_items):  # type: ignore[no-u
 
 
 def simple_profiles(predicted: LowRank, cells: Cells, min_contributors: int) -> sp.csr_array:
-    """Union of the members' items; mean over the raters, or the members' mean prediction where too few rated."""
-    values, few = cells.mean.copy(), cells.count < min_contributors
+    """Union of the members' items; mean over the raters, or the members' mean prediction where too few really rated."""
+    values, few = cells.mean.copy(), cells.real < min_contributors
     values[few] = predicted.cells(cells.group[few], cells.item[few])
     indptr = np.concatenate([[0], np.cumsum(np.bincount(cells.group, minlength=cells.shape[0]))])
     return sp.csr_array((values, cells.item, indptr), shape=cells.shape)
 
 
 def observed_shifts(
-    model: LowRank, observed: sp.csr_array, labels: np.ndarray, sizes: np.ndarray, min_contributors: int
+    model: LowRank,
+    observed: sp.csr_array,
+    labels: np.ndarray,
+    sizes: np.ndarray,
+    min_contributors: int,
+    made_up: sp.csr_array | None = None,
 ) -> sp.csr_array:
-    """By how much the members' observed ratings move a group's mean prediction, where enough of them rated."""
+    """By how much the members' observed ratings move a group's mean prediction, where enough of them really rated."""
     user = np.repeat(np.arange(observed.shape[0]), np.diff(observed.indptr))
     residual = observed.data - model.cells(user, observed.indices)
     apart = sp.csr_array((residual, observed.indices, observed.indptr), shape=observed.shape)
-    cells = group_cells(apart, labels, len(sizes))
-    enough = cells.count >= min_contributors
+    cells = group_cells(apart, labels, len(sizes), made_up)
+    enough = cells.real >= min_contributors
     group = cells.group[enough]
     shift = cells.mean[enough] * (cells.count[enough] / sizes[group]).astype(np.float32)
     indptr = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=len(sizes)))])

@@ -80,8 +80,8 @@ def _average_block(
     model = LowRank(np.asarray(model.users[users]), np.asarray(model.items), model.mean)
     shifts = None
     if params.uses_ratings:
-        observed = Ratings(ingest).by_user.take(users)
-        shifts = observed_shifts(model, observed, labels, sizes, params.min_contributors)
+        observed, made_up = Ratings(ingest).by_user.take(users), Ratings(ingest).made_up_of(users)
+        shifts = observed_shifts(model, observed, labels, sizes, params.min_contributors, made_up)
     means = model.group_means(labels, len(sizes))
     codes = padded_codes(means, shifts, params.scale, params.rating_step)
     profiles.write_dense(path, start, sizes, codes)

@@ -106,12 +106,12 @@ def _homogenize_block(
     means = model.group_means(labels, len(sizes))
     ratings = Ratings(ingest)
     if params.method == "predictive-padded":
-        observed = ratings.by_user.take(users)
-        shifts = observed_shifts(model, observed, labels, sizes, params.min_contributors)
+        observed, made_up = ratings.by_user.take(users), ratings.made_up_of(users)
+        shifts = observed_shifts(model, observed, labels, sizes, params.min_contributors, made_up)
         codes = padded_codes(means, shifts, params.scale, params.rating_step)
         profiles.write_dense(path, start, sizes, codes)
         return codes.size
-    cells = group_cells(ratings.by_user.take(users), labels, len(sizes))
+    cells = group_cells(ratings.by_user.take(users), labels, len(sizes), ratings.made_up_of(users))
     released = simple_profiles(means, cells, params.min_contributors)
     if params.method == "predictive-boosted":
         spread = model.group_spread(labels, len(sizes), np.arange(len(model.items)))

@@ -9,7 +9,8 @@ people the smaller share is not another draw.
 
     users/items/attributes.parquet by_user/ by_item/    as ingest's, additions among them (without timestamps: a made-up
                                                         rating has none, and no step that follows looks at them)
-    added.parquet       user (row) · item (column) · rating: what was added. Private, as is everything here
+    added/              which of them are made up: what must not show fewer than so many real ratings counts these
+    added.parquet       user (row) · item (column) · rating: the same for the owner. Private, as is everything here
 """
 
 from typing import Any
@@ -28,7 +29,7 @@ from tasks.kernels.additions import together
 from tasks.kernels.rating_levels import common_levels, on_levels
 from tasks.obfuscators import Chance, Wanted
 from tasks.pipeline import Job
-from tasks.ratings import Ratings, Side, class_numbers, write_attributes, write_ids, write_matrix
+from tasks.ratings import Ratings, Side, class_numbers, write_added, write_attributes, write_ids, write_matrix
 
 MISSED = (
     0.001  # of the ratings: how far the additions may be below what was asked for (SCIENCE P4: 0.1 points)
@@ -64,7 +65,8 @@ def run(job: Job) -> dict[str, Any]:
     job.progress(2, 4)
     row, item = np.repeat(np.arange(added.shape[0]), np.diff(added.indptr)), added.indices
     values = on_levels(added.data, _levels(ratings.by_user), chance("rating", row, item))
-    whole = together(rated, sp.csr_array((values, item, added.indptr), shape=added.shape))
+    added = sp.csr_array((values, item, added.indptr), shape=added.shape)
+    whole = together(rated, added)
     if not whole.has_canonical_format:
         raise AssertionError("the strategy added what was rated already")
     columns = {
@@ -74,6 +76,7 @@ def run(job: Job) -> dict[str, Any]:
     }
     pq.write_table(pa.table(columns), job.out / "added.parquet", compression="zstd")
     _write(job, ratings, whole)
+    write_added(job.out, added)
     job.progress(3, 4)
     counts = {"added": int(added.nnz), "asked": int(asked), "source_ratings": int(rated.nnz)}
     return {"classes": classes, "guessed": guessed, **counts}

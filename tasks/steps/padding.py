@@ -47,7 +47,7 @@ def params(config: ReleaseConfig) -> Params:
 def run(job: Job) -> dict[str, Any]:
     """Fit the predictor on the items that enough people rated, and write its factors."""
     ratings = Ratings(job.ratings)
-    raters = ratings.by_item.counts()
+    raters = ratings.real_raters()
     # An item with fewer raters than this would tell their ratings through its column (SCIENCE P0, leak iii).
     fit_items = raters >= job.params.min_contributors
     model = padder(job.params.predictor).fit(job, ratings, fit_items)

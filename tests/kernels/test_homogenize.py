@@ -41,6 +41,29 @@ def test_too_few_contributors_show_as_predictions():
     assert profiles.toarray().tolist() == [[4, 3, 0], [0, 3, 3]]
 
 
+# The 5 of the first person and the 4 of the last are made up: of groups {0, 1} and {2, 3} one real rating each is left.
+MADE_UP = sp.csr_array(np.array([[5, 0, 0], [0, 0, 0], [0, 0, 0], [0, 4, 0]], np.float32))
+
+
+def test_what_is_made_up_is_no_contributor_of_a_cell():
+    cells = group_cells(OBSERVED, LABELS, 2, MADE_UP)
+    assert list(zip(cells.count, cells.real, cells.mean, strict=True)) == [
+        (2, 1, 4),
+        (1, 1, 4),
+        (2, 1, 3),
+        (1, 1, 1),
+    ]
+    means = FLAT.group_means(LABELS, 2)
+    assert simple_profiles(means, cells, 1).toarray().tolist() == [[4, 4, 0], [0, 3, 1]]
+    assert simple_profiles(means, cells, 2).toarray().tolist() == [
+        [3, 3, 0],
+        [0, 3, 3],
+    ]  # all are predictions
+    assert observed_shifts(FLAT, OBSERVED, LABELS, SIZES, 2).nnz == 2
+    assert observed_shifts(FLAT, OBSERVED, LABELS, SIZES, 2, MADE_UP).nnz == 0
+    assert observed_shifts(FLAT, OBSERVED, LABELS, SIZES, 1, MADE_UP).nnz == 4
+
+
 def padded(min_contributors, *, keep_observed):
     """Published ratings of the groups, in steps of a half."""
     shifts = observed_shifts(FLAT, OBSERVED, LABELS, SIZES, min_contributors) if keep_observed else None

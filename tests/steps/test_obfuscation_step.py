@@ -13,13 +13,14 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tasks import methods, obfuscators, pipeline, profiles
+from tasks import imputation, methods, obfuscators, pipeline, profiles
 from tasks.config import parse
 from tasks.engine import Engine, engine
 from tasks.errors import UsageError
 from tasks.keys import OwnerKey
 from tasks.ratings import Ratings, write_attributes, write_ids, write_matrix
 from tasks.steps import obfuscation
+from tasks.steps.padding import open_model
 from tasks.store import Store, files_below, read_json
 from tests.conftest import SNAPSHOT
 
@@ -288,6 +289,50 @@ def test_what_was_rated_already_cannot_be_added(obfuscated, monkeypatch):
     monkeypatch.setattr(obfuscation, "_strategy", lambda name: Wrong)
     with pytest.raises(AssertionError, match="rated already"):
         obfuscated(BY_HAND, GROUPS)
+
+
+def test_made_up_ratings_are_known_as_such_and_make_no_item_known(obfuscated):
+    """The third and the fifth item have two raters; with the made-up ones of the others they have more."""
+    out = obfuscated(BY_HAND, GROUPS, obfuscation={"share": 0.75, "strategy": "random"})
+    ratings = Ratings(out)
+    assert ratings.by_item.counts().tolist() == [6, 6, 5, 6, 5]
+    assert ratings.real_raters().tolist() == [6, 3, 2, 3, 2]
+    real = ratings.by_user.whole() - ratings.added.whole()
+    np.testing.assert_array_equal(real.toarray(), BY_HAND)
+    np.testing.assert_array_equal(
+        ratings.made_up_of(np.array([5, 0])).toarray(), ratings.added.whole()[[5, 0]].toarray()
+    )
+    model = imputation._impute(ratings, "item-mean", (1.0, 5.0), 3)
+    assert model.rows(np.arange(1))[0, [1, 3]] == pytest.approx([5, 2])  # means of what people gave
+    assert (
+        model.rows(np.arange(1))[0, 2] == model.rows(np.arange(1))[0, 4]
+    )  # too few did: nothing of the item
+    people = imputation._impute(ratings, "user-mean", (1.0, 5.0), 3)
+    assert people.rows(np.arange(6))[:, 0] == pytest.approx(
+        np.full(6, people.mean)
+    )  # two real ratings each that count
+
+
+def test_too_few_real_ratings_do_not_show_however_many_are_made_up(obfuscated, taste_matrix):
+    """Simple groups of what was obfuscated: wherever fewer than three members rated, the members' predictions stand."""
+    matrix = taste_matrix(users=60, items=30, share=0.15)
+    chosen = {"privacy": {"method": "predictive-simple"}, "obfuscation": {"share": 0.5, "strategy": "random"}}
+    out = obfuscated(matrix, genders(matrix), upto="homogenization", **chosen)
+    labels = np.load(out.with_name("clustering") / "labels.npy")
+    model = open_model(out.with_name("padding"))
+    groups = int(labels.max()) + 1
+    predicted = model.group_means(labels, groups)
+    belongs = np.eye(groups)[labels].T
+    real = belongs @ (matrix.toarray() > 0)
+    whole = belongs @ (Ratings(out.with_name("obfuscation")).by_user.whole().toarray() > 0)
+    seen = 0
+    for block in profiles.blocks(out / "groups.parquet", np.dtype("u1")):
+        group = np.repeat(block.groups, block.lengths)
+        few = (real[group, block.items] < 3) & (whole[group, block.items] >= 3)
+        expected = np.clip(predicted.cells(group[few], block.items[few]), 1, 5)
+        assert np.abs(1 + block.codes[few] * 0.1 - expected).max() <= 0.051
+        seen += int(few.sum())
+    assert seen > 20  # the case is in these data
 
 
 def test_the_graph_of_the_method_and_of_the_combination():
