@@ -46,16 +46,16 @@ def world(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(world):
-    """`murmur run`: (store, method, more of the file) → the answer."""
+    """`murmur run`: (store, method, share) → exit code, the store."""
 
-    def make(store, method, more="", workers="0"):
+    def make(store, method, share=0.05, workers="0"):
         file = world / f"{store}.toml"
         file.write_text(
             f"[release]\nname = 'films'\n[privacy]\nmethod = '{method}'\nk = 5\n"
             f"[source]\nformat = 'csv'\npath = '{world / 'ratings.csv'}'\nscale = [1, 5]\n"
             "columns = {user = 'user', item = 'item', rating = 'rating'}\n"
             f"[source.attributes]\npath = '{world / 'users.csv'}'\ncolumns = ['gender']\n"
-            f"[obfuscation]\nattribute = 'gender'\nshare = 0.05\n{more}"
+            f"[obfuscation]\nattribute = 'gender'\nshare = {share}\nstrategy = 'rfpp'\n"
         )
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("MURMUR_SECRET_FILE", str(world / "secret"))
@@ -168,6 +168,13 @@ def test_other_groups_can_be_made_of_obfuscated_ratings(run, method):
     verdict = read_json(store / "private" / "films" / DAY / "verdict.json")
     assert code == 0, verdict["failed"]
     assert read_json(store / "published" / "films" / DAY / "manifest.json")["method"] == method
+
+
+def test_predictions_around_real_means_give_these_away(run):
+    """So many additions that one published cell of ten is none of a real rating: as in boosted releases."""
+    code, store = run("many", "predictive-simple", share=0.2)
+    verdict = read_json(store / "private" / "films" / DAY / "verdict.json")
+    assert (code, verdict["failed"]) == (3, ["recovery"])
 
 
 def test_by_itself_it_is_refused_because_people_are_found(run, capsys):

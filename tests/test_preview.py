@@ -176,7 +176,10 @@ def test_the_starters_commented_tables_are_the_defaults(tmp_path, table, setting
 
 @pytest.mark.parametrize(
     ("table", "settings", "must"),
-    [("obfuscation", Obfuscation, {"attribute": "gender"}), ("suppression", Suppression, {"share": 0.5})],
+    [
+        ("obfuscation", Obfuscation, {"attribute": "gender", "share": 0.1}),
+        ("suppression", Suppression, {"share": 0.5}),
+    ],
 )
 def test_commented_tables_that_need_a_choice_show_one_and_the_defaults(tmp_path, table, settings, must):
     lines = STARTER.splitlines()

@@ -294,6 +294,13 @@ def test_a_trial_ends_with_the_first_failure_once_the_curve_has_its_figures(monk
     assert [f.name for f in found if not f.passed] == ["scoreboard-rh"]
 
 
+def test_a_check_that_shows_nothing_is_told_from_one_that_found_people():
+    dead = CheckResult("nearest-record", False, 0.1, 0.2, 0.0, 0.1, 9, "gate", "VOID: the positive control …")
+    trial = suppression.Trial(0.98, {"items": 1, "ratings": 9}, [result("exact-rating", True, 0.1), dead])
+    assert str(trial).endswith("exact-rating 0.100; refused by nearest-record (nothing shown)")
+    assert trial.refused_by == ["nearest-record"]
+
+
 def replace_job(config):
     run = pipeline.Run(config, SNAPSHOT, Store("-"), KEY, Engine(), Path(), lambda *_: None)
     return pipeline.Job(run, "suppression", suppression.params(config), {}, Path(), lambda *_: None)
