@@ -109,6 +109,17 @@ def users_csv(**keys):
             "groups.g",
             "keep one of them",
         ),
+        (with_(padding={"neutral": ["religion"]}), "padding.neutral", "nothing is known of religion"),
+        (
+            with_(padding={"neutral": ["gender"]}, privacy={"method": "predictive-simple"}),
+            "padding.neutral",
+            "use method 'predictive-padded'",
+        ),
+        (
+            with_(padding={"neutral": ["gender"], "keep_observed": True}),
+            "padding.neutral",
+            "keep one of them",
+        ),
         (with_(series={"mode": "sticky"}), "series.mode", "independent"),
         (with_(clustering={"metric": "cosine"}), "clustering.metric", "weighted-squared"),
         ({"release": {"name": "x"}}, "source", "add it"),

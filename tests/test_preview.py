@@ -13,7 +13,7 @@ from tasks.config import load, parse
 from tasks.config.microaggregation import Microaggregation
 from tasks.config.obfuscation import Obfuscation
 from tasks.config.perturbation import Perturbation
-from tasks.config.source import Attributes
+from tasks.config.source import OWN_ATTRIBUTES, Attributes
 from tasks.config.suppression import Suppression
 from tasks.errors import UsageError
 from tasks.groupings import mdav
@@ -149,6 +149,21 @@ def test_the_starters_attributes_can_be_switched_on(tmp_path):
     assert config.source.attribute_names == ("gender", "age")
     assert config.source.attributes.user == Attributes().user
     assert config.source.attribute_edges == {"age": (18.0, 36.0)}
+
+
+def test_the_page_on_attributes_has_every_key_and_an_example_that_is_understood():
+    page = (Path(__file__).parents[1] / "docs" / "attributes.md").read_text(encoding="utf-8")
+    told = tomllib.loads(re.search(r"```toml\n(.*?)```", page, re.S).group(1))
+    told["source"] |= {"format": "csv", "path": "ratings.csv", "scale": [1, 5]}
+    config = parse({"release": {"name": "x"}, **told})
+    assert config.needed_attributes == ("gender",)
+    keys = re.findall(
+        r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?`) \| .* \| ", page.partition("| key of")[2], re.M))
+    )
+    assert sorted(keys) == sorted(Attributes.model_fields)
+    for name, own in OWN_ATTRIBUTES.items():
+        row = re.search(rf"^\| `{name}` \|.*$", page, re.M).group()
+        assert all(f"`{attribute}`" in row for attribute in own)
 
 
 def test_the_starter_names_every_method():

@@ -3,7 +3,7 @@
 An attacker who can guess an id (a number, a name, an address) looks for it in the pseudonyms, as it is and encoded,
 hashes it in the usual ways, and looks whether the order of the pseudonyms follows the order of the ids. Where every
 record is one person's, its group number and its place in the file are names of that person too, and must not be in
-that order either.
+that order either. Nor may any of these tell what else is known of a person ("f-0001", or numbers given class by class).
 """
 
 from itertools import takewhile
@@ -17,6 +17,7 @@ from checks.guesses import LONG_HASH, Guess, chance_of_hash, encoded, hashed, me
 from checks.registry import check
 from checks.result import Finding
 from checks.seeds import seeded
+from checks.signs import told_by_signs
 from checks.stats import beyond_chance
 from checks.truth import Membership
 
@@ -26,33 +27,43 @@ LARGEST_Z = 5.0
 
 @check("pseudonyms", threshold=0, as_published=True)
 def run(case: Case, threshold: float) -> Finding:
-    """People whose pseudonym is an id, holds their id or a plain hash of it, or tells its place; none is allowed."""
+    """People whose pseudonym is an id, holds their id or a plain hash of it, or tells its place or their attributes;
+    none is allowed."""
     people = case.truth.membership
     as_they_are = pc.sum(pc.is_in(people.pseudonyms, value_set=people.users)).as_py() or 0
-    users, names, cores = _sample(people, case.truth.salt)
+    some = _sample(people, case.truth.salt)
+    users, names, cores = (column.take(some).to_pylist() for column in _columns(people))
     holding, hashes = _holding(users, names, cores), _hashes(users, cores)
+    told = max(
+        (told_by_signs(cores, known.take(some)) for known in case.truth.attributes.values()), default=0
+    )
     z = max(_orders(case), key=abs)
     ordered = len(people.users) if abs(z) > LARGEST_Z else 0
-    found = max(as_they_are, holding, hashes, ordered)
+    found = max(as_they_are, holding, hashes, told, ordered)
     return Finding(
         found <= threshold,
         found,
         len(people.users),
         f"{as_they_are:,} pseudonyms are ids of the source; of {len(users):,} tried, {holding:,} hold their own id and "
-        f"{hashes:,} are plain hashes of it (more than chance explains); their order"
-        f"{' (or that of their records)' if case.single else ''} follows the order of the ids by "
-        f"z = {z:+.1f} (chance: within ±{LARGEST_Z:g}).",
+        f"{hashes:,} are plain hashes of it (more than chance explains), {told:,} tell an attribute; their order"
+        f"{' (or that of their records)' if case.single else ''} follows the order of the ids"
+        f"{' or an attribute' if case.truth.attributes else ''} by z = {z:+.1f} (chance: within ±{LARGEST_Z:g}).",
     )
 
 
-def _sample(people: Membership, salt: str) -> tuple[list[str], ...]:
-    """Ids, pseudonyms and what tells one pseudonym from another, of a sample of people."""
+def _sample(people: Membership, salt: str) -> pa.Array:
+    """Some of the people, by row."""
     count = min(SAMPLE, len(people.users))
-    some = np.sort(seeded("pseudonyms", salt).choice(len(people.users), count, replace=False))
-    cores = pa.array(_without_frame(people.pseudonyms.to_pylist()), pa.string())
-    return tuple(
-        column.take(pa.array(some)).to_pylist() for column in (people.users, people.pseudonyms, cores)
-    )
+    return pa.array(np.sort(seeded("pseudonyms", salt).choice(len(people.users), count, replace=False)))
+
+
+def _columns(people: Membership) -> tuple[pa.Array, ...]:
+    """Ids, pseudonyms and what tells one pseudonym from another."""
+    return people.users, people.pseudonyms, _cores(people)
+
+
+def _cores(people: Membership) -> pa.Array:
+    return pa.array(_without_frame(people.pseudonyms.to_pylist()), pa.string())
 
 
 def _without_frame(names: list[str]) -> list[str]:
@@ -111,22 +122,31 @@ def _unexplained(hits: list[bool], chances: list[float]) -> int:
 
 
 def _orders(case: Case) -> list[float]:
-    """How far pseudonyms, and numbers and places of single people's records, follow the ids."""
-    people, rows = case.truth.membership, case.truth.row_of_user
-    orders = [_order(people.users, pa.array(_without_frame(people.pseudonyms.to_pylist()), pa.string()))]
+    """How far pseudonyms, and numbers and places of single people's records, follow their ids or classes."""
+    truth, rows = case.truth, case.truth.row_of_user
+    there = np.flatnonzero(rows >= 0)
+    names: list[tuple[pa.Array, np.ndarray]] = [(_cores(truth.membership), np.arange(len(rows)))]
     if case.single:
-        there = np.flatnonzero(rows >= 0)
-        users = people.users.take(pa.array(there))
-        names = (case.release.groups[rows[there]], rows[there])
-        orders += [_order(users, pa.array(name)) for name in names]
+        names += [(pa.array(name), there) for name in (case.release.groups[rows[there]], rows[there])]
+    orders = []
+    for name, people in names:
+        chosen, rank = pa.array(people), _ranks(name)
+        orders.append(_order(rank, _ranks(truth.membership.users.take(chosen))))
+        orders += [z for known in truth.attributes.values() for z in _class_orders(rank, known.take(chosen))]
     return orders
 
 
-def _order(users: pa.StringArray, names: pa.Array) -> float:
-    """Spearman's rank correlation between ids and names, in standard deviations under chance."""
-    if len(users) < 3:
+def _class_orders(rank: np.ndarray, known: pa.DictionaryArray) -> list[float]:
+    """How far an order follows each class: whether those who belong to it come early or late."""
+    there = np.flatnonzero(known.is_valid().to_numpy(zero_copy_only=False))
+    label = known.indices.take(pa.array(there)).to_numpy()
+    return [_order(rank[there], label == some) for some in np.unique(label)]
+
+
+def _order(first: np.ndarray, second: np.ndarray) -> float:
+    """Spearman's rank correlation, in standard deviations under chance; none where all are alike."""
+    if len(first) < 3 or (second == second[0]).all():
         return 0.0
-    first, second = _ranks(users), _ranks(names)
     return float(np.corrcoef(first, second)[0, 1] * np.sqrt(len(first) - 1))
 
 

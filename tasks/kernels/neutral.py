@@ -39,13 +39,10 @@ def neutral(users: np.ndarray, items: np.ndarray, classes: list[np.ndarray]) -> 
 def _prediction_space(factors: Float64, items: Float64) -> tuple[Float64, Float64]:
     """Into coordinates in which distances are those of the predictions, along the directions in which people differ;
     and back, where in all other directions everybody is alike."""
-    weighs, turns = np.linalg.eigh(items.T @ items / max(len(items), 1))
-    scaled = turns * np.sqrt(np.maximum(weighs, 0))
-    covariance = np.cov((factors @ scaled).T, bias=True).reshape(scaled.shape[1], -1)
-    variances, axes = np.linalg.eigh(covariance)
+    variances, axes = np.linalg.eigh(np.cov(factors.T, bias=True).reshape(factors.shape[1], -1))
     axes = axes[:, variances > NOTHING * max(variances.max(), 1e-30)]
-    there = scaled @ axes
-    return there, np.linalg.pinv(there)
+    weighs = axes.T @ (items.T @ items / max(len(items), 1)) @ axes
+    return axes @ _power(weighs, 0.5), _power(weighs, -0.5) @ axes.T
 
 
 def _completed(points: Float64, known: np.ndarray) -> np.ndarray:

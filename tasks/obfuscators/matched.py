@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from tasks.kernels.als import REGULARIZATION, factorize
 from tasks.kernels.coupling import crowds, partners
 from tasks.kernels.padded import LowRank
+from tasks.kernels.profile_cells import find_cells
 from tasks.obfuscators import Wanted
 
 CHANCE = 4.0  # squared standard errors of a difference that are put down to chance
@@ -109,9 +110,6 @@ def rated(
     model = LowRank(
         *factorize(ratings, regularization=ridge, rng=np.random.default_rng(0))
     )  # any start will do
-    place = sp.csr_array(
-        (np.arange(1, ratings.nnz + 1), ratings.indices, ratings.indptr), shape=ratings.shape
-    )
-    given = ratings.data[np.asarray(place[giver, item]).ravel() - 1]
+    given = ratings.data[find_cells(ratings.indptr, ratings.indices, giver, item)]
     off = given - model.cells(giver, item)
     return np.clip(model.cells(row, item) + off, *scale).astype(np.float32)

@@ -2,6 +2,7 @@
 
 import made_releases as made
 import numpy as np
+import pyarrow as pa
 import pytest
 from test_real_data import World
 
@@ -283,6 +284,15 @@ def test_records_in_the_order_of_the_ids_are_names(ratings, tmp_path):
     )
     for release, passed in ((in_order, False), (names_removed(ratings), True)):
         case = opened(release.but(user_ids=sorted_ids), tmp_path / str(passed))
+        assert registered()["pseudonyms"].run(case, 0).passed is passed
+
+
+def test_records_in_the_order_of_a_class_are_names(ratings, tmp_path):
+    """Neither pseudonyms nor ids have to do with the class here; who comes first in the file belongs to it."""
+    case = opened(names_removed(ratings), tmp_path / "x")
+    place = case.truth.row_of_user
+    for sides, passed in ((place < 60, False), (np.random.default_rng(0).permutation(place) < 60, True)):
+        case.truth.attributes["side"] = pa.array(np.where(sides, "left", "right")).dictionary_encode()
         assert registered()["pseudonyms"].run(case, 0).passed is passed
 
 

@@ -15,18 +15,21 @@ from hypothesis import strategies as st
 
 from checks.guesses import LONG_HASH, Guess, chance_of_hash, encoded, hashed, meets
 from checks.privacy import pseudonyms
+from checks.signs import told_by_signs
 from tasks.keys import OwnerKey
 
 NUMBERS = [str(number) for number in range(1, 301)]
 ADDRESSES = [f"Person.{number}@mail.example" for number in range(300)]
 
 
-def judged(users, names):
+def judged(users, names, **attributes):
     """The check's finding on a release of groups, where nothing but names can tell who is who."""
     rows = np.zeros(len(users), dtype=np.int32)
+    known = {name: pa.array(values, pa.string()).dictionary_encode() for name, values in attributes.items()}
     membership = SimpleNamespace(users=pa.array(users, pa.string()), pseudonyms=pa.array(names, pa.string()))
     case = SimpleNamespace(
-        single=False, truth=SimpleNamespace(membership=membership, row_of_user=rows, salt="")
+        single=False,
+        truth=SimpleNamespace(membership=membership, row_of_user=rows, salt="", attributes=known),
     )
     return pseudonyms.run(case, 0)
 
@@ -107,6 +110,70 @@ def test_random_numbers_are_no_ids():
 def test_keyed_pseudonyms_pass_whatever_the_secret(secret, users):
     finding = judged(users, OwnerKey(secret).pseudonyms("demo", "2026-01-01", users))
     assert finding.passed, finding.detail
+
+
+SIDES = [random.Random(f"side {user}").choice(["F", "F", "M", None]) for user in ADDRESSES]
+CODES = {"F": "7", "M": "b", None: "x"}
+BETRAYED = {
+    "the class in front": lambda u, side: f"{side}-{noise(u)}",
+    "a code at the end": lambda u, side: noise(u)[: 3 + len(u) % 3] + CODES[side],
+    "the class between others": lambda u, side: (
+        f"{noise(u)[: len(u) % 5]}.{side}.{noise(u[::-1])[: len(u) % 4]}"
+    ),
+    "one of several letters": lambda u, side: noise(u)[:4] + random.Random(u).choice(LETTERS[side]),
+    "numbers class by class": lambda u, side: f"{'FMN'.index(str(side)[0])}{noise(u)}",
+}
+LETTERS = {"F": "abcd", "M": "wxyz", None: "abyz"}
+
+
+@pytest.mark.parametrize("way", BETRAYED)
+def test_names_that_tell_an_attribute_are_found(way):
+    names = [BETRAYED[way](user, side) for user, side in zip(ADDRESSES, SIDES, strict=True)]
+    finding = judged(ADDRESSES, names, age=["old"] * 300, side=SIDES)
+    assert not finding.passed
+    assert (
+        finding.observed > 50
+    )  # the more letters stand for a class, the fewer people have one that surely does
+    assert judged(ADDRESSES, names).passed  # what is not known cannot be told
+
+
+def test_an_order_that_follows_a_class_is_found():
+    """Numbers given to one class after the other: no sign of theirs need tell, the order does."""
+    known = [side or "M" for side in SIDES]
+    place = {
+        user: n
+        for n, user in enumerate(sorted(ADDRESSES, key=lambda u: (known[ADDRESSES.index(u)], noise(u))))
+    }
+    names = [f"{place[user] * 7919 + 10**6}" for user in ADDRESSES]
+    finding = judged(ADDRESSES, names, side=known)
+    assert (finding.passed, finding.observed) == (False, 300)
+    assert "follows the order of the ids or an attribute by z = " in finding.detail
+
+
+def test_a_single_class_and_unknown_ones_tell_nothing():
+    names = [f"same-{noise(user)}" for user in ADDRESSES]
+    assert judged(ADDRESSES, names, side=["same"] * 300, other=[None] * 300).passed
+    assert judged(ADDRESSES[:1], names[:1], side=["same"]).passed
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    secret=st.binary(min_size=32, max_size=32),
+    classes=st.lists(st.sampled_from(["a", "b", "e", "18", "f", "ff", None]), min_size=2, max_size=300),
+)
+def test_keyed_pseudonyms_tell_no_attribute_whatever_the_secret(secret, classes):
+    """Classes that are letters of the pseudonyms, and as many people of each as there happen to be."""
+    users = ADDRESSES[: len(classes)]
+    finding = judged(users, OwnerKey(secret).pseudonyms("demo", "2026-01-01", users), side=classes)
+    assert finding.passed, finding.detail
+
+
+def test_the_chance_of_a_sign_by_hand():
+    """All 20 of a class, and nobody else of 40, have a sign: one in C(40, 20) = 1.4·10¹¹; of 30 it is 1.6·10⁸."""
+    for people, told in ((40, 40), (30, 0)):
+        sides = ["left", "right"] * (people // 2)
+        names = [{"left": "x", "right": "y"}[side] for side in sides]
+        assert told_by_signs(names, pa.array(sides).dictionary_encode()) == told
 
 
 @given(user=st.text(min_size=1), cut=st.integers(0, 90), length=st.integers(1, 40))

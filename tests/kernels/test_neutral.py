@@ -1,0 +1,108 @@
+"""Factors that do not tell a class: means and covariances by hand, what stays, what small samples keep."""
+
+import numpy as np
+import pytest
+
+from tasks.kernels.neutral import neutral
+
+ITEMS = np.random.default_rng(7).standard_normal((40, 3)).astype(np.float32)
+
+
+def people(many=(400, 1000), apart=(1.0, 0.0, -0.5), stretched=2.0, seed=0):
+    """Two classes of people whose factors differ in mean and covariance."""
+    rng = np.random.default_rng(seed)
+    first = rng.standard_normal((many[0], 3)) * [stretched, 1, 1] + apart
+    second = rng.standard_normal((many[1], 3))
+    labels = np.repeat([0, 1], many)
+    return np.vstack([first, second]).astype(np.float32), labels
+
+
+def told(points, labels):
+    """How far the classes' means are apart, in units of the pooled spread (squared)."""
+    one, other = points[labels == 0], points[labels == 1]
+    pooled = (np.cov(one.T) * len(one) + np.cov(other.T) * len(other)) / len(points)
+    away = one.mean(axis=0) - other.mean(axis=0)
+    return float(away @ np.linalg.solve(pooled, away))
+
+
+def test_one_dimension_by_hand():
+    """Class 0 at 1, 3 and class 1 at 5, 7, a hundred of each: both end around the mean 4, off by 1."""
+    users = np.repeat([[1.0], [3.0], [5.0], [7.0]], 100, axis=0)
+    labels = np.repeat([0, 0, 1, 1], 100)
+    moved = neutral(users, np.array([[2.0], [2.0]]), [labels])[:, 0]
+    # Distance² of a class's mean from all: (2 − 4)² / 1 = 4; chance leaves (1/200 − 1/400) / 4 of the way.
+    kept = (1 / 200 - 1 / 400) / 4
+    low, high = 4 - 2 * kept, 4 + 2 * kept
+    expected = np.repeat([low - 1, low + 1, high - 1, high + 1], 100)
+    assert moved == pytest.approx(expected, abs=1e-5)
+
+
+def test_classes_come_to_be_alike_in_mean_and_covariance():
+    users, labels = people()
+    moved = neutral(users, ITEMS, [labels])
+    assert told(users, labels) > 0.5
+    assert told(moved, labels) < 0.02
+    first, second = (np.cov(moved[labels == number].T) for number in (0, 1))
+    assert first == pytest.approx(second, rel=0.1, abs=0.1)
+    before = np.cov(users[labels == 0].T)
+    assert before != pytest.approx(np.cov(users[labels == 1].T), rel=0.1, abs=0.1)
+
+
+def test_differences_by_chance_stay():
+    """Two samples of one distribution: nearly nothing is moved, or who knows most classes could tell the rest."""
+    users, labels = people(apart=(0, 0, 0), stretched=1.0)
+    moved = neutral(users, ITEMS, [labels])
+    expected = 3 * (1 / 400 + 1 / 1000)
+    assert told(moved, labels) > 0.3 * min(told(users, labels), expected)
+
+
+def test_everybody_keeps_the_place_among_the_own_class():
+    users, labels = people(stretched=1.0)
+    moved = neutral(users, ITEMS, [labels])
+    for number in (0, 1):
+        mine = labels == number
+        predicted = [factors[mine] @ ITEMS.T for factors in (users, moved)]
+        centred = [(some - some.mean(axis=0)).ravel() for some in predicted]
+        assert np.corrcoef(*centred)[0, 1] > 0.98
+
+
+def test_a_constant_column_stays_constant_and_tells_nothing():
+    """Item biases are factors with a 1 for everybody: rounding there must not become a sign of the class."""
+    users, labels = people()
+    users = np.column_stack([users, np.ones(len(users), np.float32)])
+    items = np.column_stack([ITEMS, np.linspace(-1, 1, len(ITEMS))])
+    moved = neutral(users, items, [labels])
+    assert np.ptp(moved[:, 3]) < 1e-5
+    assert moved[:, 3] == pytest.approx(1, abs=1e-5)
+
+
+def test_unknown_classes_are_moved_as_what_they_look_like():
+    users, labels = people(apart=(8.0, 0, 0), stretched=1.0)
+    known = labels.copy()
+    known[::7] = -1
+    assert neutral(users, ITEMS, [known])[::7] == pytest.approx(neutral(users, ITEMS, [labels])[::7], abs=0.3)
+
+
+def test_several_attributes_and_several_classes():
+    rng = np.random.default_rng(3)
+    many = 3000
+    gender, age = rng.integers(0, 2, many), rng.integers(0, 4, many)
+    users = rng.standard_normal((many, 3)) + np.column_stack([gender, age, gender * 0.5 - age * 0.2])
+    moved = neutral(users, ITEMS, [gender, age])
+    assert told(moved, gender) < 0.02
+    for number in range(4):
+        assert told(moved, (age == number).astype(int)) < 0.02
+        assert number == 1 or told(users, (age == number).astype(int)) > 0.1
+
+
+def test_the_mean_of_all_stays_and_so_does_the_result():
+    users, labels = people(stretched=1.0)
+    moved = neutral(users, ITEMS, [labels])
+    assert moved.mean(axis=0) == pytest.approx(users.mean(axis=0), abs=1e-4)
+    assert np.array_equal(moved, neutral(users, ITEMS, [labels]))
+    assert moved.dtype == np.float32
+
+
+def test_a_class_of_one_person_breaks_nothing():
+    users, labels = people(many=(1, 50))
+    assert np.isfinite(neutral(users, ITEMS, [labels])).all()

@@ -1,0 +1,87 @@
+"""Predictions that do not tell an attribute, in a whole release."""
+
+import contextlib
+import datetime
+
+import numpy as np
+import pytest
+
+from tasks import pipeline
+from tasks.errors import Refused
+from tasks.ratings import Ratings, class_numbers
+from tasks.steps.padding import open_model
+from tasks.store import Store, read_json
+
+SNAPSHOT = datetime.date(2026, 1, 1)
+PEOPLE = {"synthetic": {"users": 1500, "items": 120, "ratings_per_user": 30.0}}
+
+
+def auc(scores, labels):
+    order = np.argsort(np.argsort(scores)) + 1
+    positive = labels == 1
+    return (order[positive].sum() - positive.sum() * (positive.sum() + 1) / 2) / (
+        positive.sum() * (~positive).sum()
+    )
+
+
+def best_direction(users, labels):
+    """How well the direction that tells the classes best does, learnt on half of the people, on the other half."""
+    known = np.arange(len(labels)) % 2 == 0
+    points = users - users.mean(axis=0)
+    means = [points[known & (labels == number)].mean(axis=0) for number in (0, 1)]
+    covariance = np.cov(points[known].T) + 1e-6 * np.eye(points.shape[1])
+    return auc(points[~known] @ np.linalg.solve(covariance, means[1] - means[0]), labels[~known])
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory):
+    from tasks.config import parse
+
+    def make(name, **padding):
+        table = {
+            "release": {"name": name},
+            "source": {"format": "synthetic", **PEOPLE},
+            "privacy": {"protect": ["gender"]},
+            "padding": padding,
+        }
+        store = Store(tmp_path_factory.mktemp(name))
+        with contextlib.suppress(Refused):
+            pipeline.run(parse(table), SNAPSHOT, store)
+        return store.private(name, SNAPSHOT)
+
+    return {"plain": make("plain"), "neutral": make("neutral", neutral=["gender"])}
+
+
+def told(private):
+    return {check["name"]: check for check in read_json(private / "verdict.json")["checks"]}
+
+
+def test_factors_tell_the_attribute_only_where_they_may(releases):
+    found = {}
+    for name, private in releases.items():
+        labels = class_numbers(Ratings(private / "work" / "ingest").attributes()["gender"])
+        users = np.asarray(open_model(private / "work" / "padding").users, np.float64)
+        found[name] = best_direction(users, labels)
+    assert found["plain"] > 0.65
+    assert 0.42 < found["neutral"] < 0.58
+
+
+def test_the_gate_sees_the_difference(releases):
+    plain, neutral = (told(releases[name])["attribute-inference"] for name in ("plain", "neutral"))
+    assert plain["observed"] > neutral["observed"] + 0.05
+    assert not plain["passed"]
+    assert neutral["passed"], neutral["detail"]
+
+
+def test_what_it_costs_is_measured_against_the_model_that_tells(releases):
+    import pyarrow.parquet as pq
+
+    columns = {
+        name: pq.read_table(private / "work" / "evaluate" / "heldout.parquet").to_pydict()
+        for name, private in releases.items()
+    }
+    errors = {
+        name: np.sqrt(np.mean((np.array(c["original"]) - np.array(c["truth"])) ** 2))
+        for name, c in columns.items()
+    }
+    assert errors["plain"] == pytest.approx(errors["neutral"], abs=0.02)  # another draw of what is held out
