@@ -95,9 +95,9 @@ class Trial:
     def __str__(self) -> str:
         curve = ", ".join(f"{f.name} {_bound(f)}" for f in self.results if f.name in CURVE)
         stays = f"{self.counts['items']:,} items with {self.counts['ratings']:,} ratings stay"
-        return (
-            f"{self.share:.1%} left out, {stays}: {curve}; refused by {', '.join(self.refused_by) or 'none'}"
-        )
+        failed = [found for found in self.results if not found.passed]
+        named = [f"{f.name}{' (nothing shown)' if f.detail.startswith('VOID') else ''}" for f in failed]
+        return f"{self.share:.1%} left out, {stays}: {curve}; refused by {', '.join(named) or 'none'}"
 
 
 def _search(job: Job, ratings: Ratings, counts: np.ndarray) -> float:
