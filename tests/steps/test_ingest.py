@@ -425,7 +425,7 @@ def test_with_great_expectations_and_progress(job, monkeypatch):
 
 def test_what_was_written_is_what_is_validated(job, monkeypatch):
     """A fault of ingest itself would be seen: here the values are spoilt on their way to the disk."""
-    monkeypatch.setattr(ingest, "_save", _spoilt(ingest._save))
+    monkeypatch.setattr(ingest, "write_chunks", _spoilt(ingest.write_chunks))
     with pytest.raises(UsageError, match=r"expect_column_values_to_be_between\(ratings: rating\)"):
         ingest.run(job(TEXT))
 
