@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 from checks.case import Case
-from checks.inference.attack import Told, mixed, naive, retrained, told
+from checks.inference.attack import Told, answered, answered_naively, mixed, naive, retrained, told
 from checks.inference.controls import negative, positive
 from checks.inference.inferrers import suited
 from checks.inference.people import FEWEST, Labelled, labelled
-from checks.raw import RawRelease
 from checks.result import Finding, Outcome
 from checks.stats import Risk
 
@@ -44,23 +43,14 @@ def attack(case: Case, attribute: str, *, quick: bool) -> Attacked:
     people = who.people[who.asked]
     records = case.records(people)
     scores = retrained(records, who, suited(records, quick=quick), case.engine)
-    found = told(case, who, scores | mixed(case, who, scores), "retrained")
+    of_raw, of_released = ({}, {}) if quick else naive(case, who)
+    found = told(case, who, answered(scores, who) | mixed(case, who, scores, of_released), "retrained")
+    fooled = told(case, who, answered_naively(of_raw, of_released, who), "naive", found_elsewhere=True)
     alive, said = positive(case, who)
-    fooled: list[Told] = []
     if not quick:
-        if not isinstance(case.release, RawRelease):
-            fooled = _naive(case, who)
         quiet, silence = negative(case, who)
         alive, said = alive and quiet, f"{said}, {silence}"
     return Attacked(who, found, fooled, alive, said)
-
-
-def _naive(case: Case, who: Labelled) -> list[Told]:
-    people = who.people[who.asked]
-    raw, released = case.raw.records(people), case.as_ratings.records(people)
-    papers = [one for one in suited(raw) if one.papers]
-    of_raw, of_released = naive(raw, released, who, papers, case.engine)
-    return told(case, who, of_released, "naive", learnt=of_raw)
 
 
 def judge(case: Case, threshold: float, attributes: tuple[str, ...], *, quick: bool) -> Finding:

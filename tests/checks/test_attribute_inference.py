@@ -127,7 +127,7 @@ def test_balanced_precision_and_its_interval_by_hand():
     """8 of 10 of the class are told and 30 of 40 others, each by themselves; one in five is of the class."""
     inside = np.array([True] * 10 + [False] * 40)
     called = np.array([1.0] * 8 + [0.0] * 2 + [1.0] * 10 + [0.0] * 30)
-    found = balanced(called, inside, np.arange(50), np.ones(50), share=0.2, z=1.96)
+    found = balanced(called, inside, np.arange(50), np.ones(50), share=0.2, z=1.96, found_elsewhere=True)
     c = rarity_weight(0.2)
     assert (found.successes, found.n) == (38, 50)
     assert found.rate == pytest.approx(c * 0.8 + (1 - c) * 0.75)
@@ -162,6 +162,7 @@ def test_people_of_one_group_are_not_independent():
     together = balanced(called, inside, group, np.ones(200), share=0.5, z=1.96)
     assert alone.rate == together.rate == pytest.approx(0.7)
     assert all(recall.n <= 10 for recall in together.recalls)
+    assert together.effective <= 10 < alone.effective == 200
     assert together.interval[1] - together.interval[0] > 2.5 * (alone.interval[1] - alone.interval[0])
 
 
