@@ -242,6 +242,8 @@ def told(
     labels, folds = who.labels[who.asked], who.folds[who.asked]
     found = []
     for name, said in answers.items():
+        if _constant(said.scores, folds):  # has nothing to say, and an interval of nothing says nothing
+            continue
         for number, question in enumerate(who.questions):
             inside, scores, called = labels == question, said.scores[:, number], said.called[:, number]
             measured = partial(
@@ -254,6 +256,11 @@ def told(
                 Told(who.attribute, name, trained, question, who.classes, risk, own.rate, area, surest)
             )
     return found
+
+
+def _constant(scores: np.ndarray, folds: np.ndarray) -> bool:
+    """Whether everybody has the same score in every fold."""
+    return not any(np.ptp(scores[folds == fold], axis=0).any() for fold in np.unique(folds))
 
 
 def _surest(scores: np.ndarray, inside: np.ndarray) -> float:

@@ -73,6 +73,8 @@ def negative(case: Case, who: Labelled) -> tuple[bool, str]:
     found = told(
         case, dealt, answered(scores, dealt) | mixed(case, dealt, scores, naive(case, dealt)[1]), "retrained"
     )
+    if not found:
+        return True, "with the values dealt out anew nothing is told"
     # All of them are tried: each may err as often as all together may.
     z = float(norm.isf(norm.sf(ONCE_IN_A_MILLION) / max(1, len(found))))
     worst = max(found, key=lambda one: abs(one.risk.rate - GUESS))
