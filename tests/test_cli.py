@@ -52,6 +52,22 @@ def ratings(tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module")
+def users(ratings):
+    """A user table: who likes the first films is more often of one gender, in words no other file may show."""
+    liked: dict[str, list[int]] = {}
+    for line in ratings.read_text().splitlines()[1:]:
+        person, film, rating, _ = line.split(",")
+        if int(film.removeprefix("film ")) < 10:
+            liked.setdefault(person, []).append(int(rating))
+    means = {person: np.mean(found) for person, found in liked.items()}
+    middle = np.median(list(means.values()))
+    path = ratings.parent / "users.csv"
+    rows = [f"{person},{'qvixen' if mean > middle else 'qstallion'}" for person, mean in means.items()]
+    path.write_text("\n".join(["user,gender", *rows]) + "\n")
+    return path
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _one_secret(tmp_path_factory):
     """The same pseudonyms, groups and splits in every test run: a gate at its threshold is no matter of luck."""
@@ -428,9 +444,9 @@ FIELDS = {
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_every_attack_answers_on_raw_data_and_on_a_release(releases, ratings, capsys, name):
+def test_every_attack_answers_on_raw_data_and_on_a_release(releases, ratings, users, capsys, name):
     _, store = releases("simple")
-    source = ["--source", str(ratings), "--format", "csv"]
+    source = ["--source", str(ratings), "--format", "csv", "--users", str(users), "--attributes", "gender"]
     aimed = {
         "raw": ["--scale", "1,5"],
         "release": ["--release", str(published(store)), "--private", str(private(store))],
@@ -444,8 +460,51 @@ def test_every_attack_answers_on_raw_data_and_on_a_release(releases, ratings, ca
             assert set(found) >= FIELDS
             assert found["risk"] is None or 0 <= found["ci_low"] <= found["risk"] <= found["ci_high"] <= 1
             assert found["successes"] <= found["n"]
-        assert not re.search(r"person-\d", json.dumps(answer) + err)
+        assert not re.search(r"person-\d|qvixen|qstallion", json.dumps(answer) + err)
     assert not list(private(store).glob(".attack*"))
+
+
+def test_attributes_are_attacked_as_far_as_they_are_known(ratings, users, capsys):
+    source = ["--source", str(ratings), "--format", "csv", "--scale", "1,5"]
+    known = ["--users", str(users), "--attributes", "gender"]
+    code, answer, _ = murmur(capsys, "attack", "attribute-inference", *source)
+    assert (code, answer["error"]["what"]) == (2, "the source knows no attribute of anybody")
+    _, answer, _ = murmur(capsys, "attack", "attribute-inference", *source, *known)
+    assert {found["knowledge"].partition(":")[0] for found in answer["results"]} == {"gender"}
+    assert all(found["baseline"] == 0.5 for found in answer["results"])
+    _, answer, _ = murmur(capsys, "attack", "unprotected-attributes", *source, *known, "--protect", "gender")
+    assert answer["detail"] == "the source knows no attribute of people that is not protected."
+    code, answer, _ = murmur(capsys, "attack", "attribute-inference", *source, *known, "--protect", "age")
+    assert (code, answer["error"]["where"]) == (2, "--protect")
+    code, answer, _ = murmur(capsys, "attack", "attribute-inference", *source, "--users", str(users))
+    assert code == 2
+    assert "attributes" in answer["error"]["what"]
+
+
+def test_audit_protects_what_it_is_told_to(copy, ratings, users, tmp_path, capsys):
+    """By the command line, and as the release file says."""
+    release, owner = copy()
+    known = ["--users", str(users), "--attributes", "gender"]
+    place = ["audit", str(release), "--private", str(owner)]
+    source = ["--source", str(ratings), "--format", "csv", *known]
+
+    def told(*more):
+        _, answer, err = murmur(capsys, *place, *more)
+        assert not re.search(r"person-\d|qvixen|qstallion", json.dumps(answer) + err)
+        return {check["name"]: check for check in answer["checks"]}
+
+    free = told(*source)
+    assert free["attribute-inference"]["detail"] == "no attribute is protected."
+    assert free["unprotected-attributes"]["n"] == 200
+    bound = told(*source, "--protect", "gender")
+    assert bound["attribute-inference"]["n"] == 200
+    assert bound["unprotected-attributes"]["n"] == 0
+    config = tmp_path / "films.toml"
+    config.write_text(
+        CONFIG.format(ratings=ratings, method="padded")
+        + f'protect = ["gender"]\n[source.attributes]\npath = "{users}"\ncolumns = ["gender"]\n'
+    )
+    assert told("--config", str(config))["attribute-inference"] == bound["attribute-inference"]
 
 
 def test_raw_data_give_people_away_and_the_release_does_not(releases, ratings, capsys):

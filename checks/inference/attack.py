@@ -7,19 +7,28 @@ votes would learn each group by heart: of its people, those with fewer votes for
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.stats import norm
 
 from checks.case import Case
-from checks.inference.inferrers import Inferrer, named
+from checks.inference.inferrers import Inferrer, named, suited
 from checks.inference.lesson import Lesson
-from checks.inference.measure import Balanced, answers, area_under_curve, balanced
+from checks.inference.measure import (
+    Balanced,
+    answers,
+    area_under_curve,
+    at_equal_recalls,
+    balanced,
+    equal_recalls,
+)
 from checks.inference.people import Labelled
 from checks.inference.records import Records
 from checks.inference.regression import fit
 from checks.inference.votes import votes
+from checks.raw import RawRelease
 from checks.result import Outcome
 from tasks.engine import Engine
 
@@ -28,6 +37,21 @@ SUREST = 0.1  # share of the people the attacker is surest about
 VOTES, MEAN, WEIGHTED = "votes of known members", "mean of all", "weighted sum of all"
 
 Scores = dict[str, np.ndarray]  # per inferrer: people asked × questions
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What an inferrer says: the score of everybody asked, and whom it calls of the class (people × questions)."""
+
+    scores: np.ndarray
+    called: np.ndarray
+
+    @classmethod
+    def joined(cls, parts: list["Answered"]) -> "Answered":
+        """Of one entry per question."""
+        return cls(
+            *(np.column_stack([getattr(part, name) for part in parts]) for name in ("scores", "called"))
+        )
 
 
 @dataclass(frozen=True)
@@ -40,6 +64,7 @@ class Told:
     question: int
     classes: int
     risk: Balanced
+    own_cut: float  # balanced precision at the cut-off that the attacker found himself
     area: float
     surest: float
 
@@ -63,10 +88,11 @@ class Told:
         more: dict[str, Any] = {
             "balanced_precision": self.risk.rate,
             "from_half": abs(self.risk.rate - self.risk.baseline),
+            "at_own_cut_off": self.own_cut,
             "recall_by_class": [round(recall.rate, 6) for recall in self.risk.recalls],
             "area_under_curve": self.area,
             "surest_tenth": self.surest,
-            "effective_people": int(sum(recall.n for recall in self.risk.recalls)),
+            "effective_people": self.risk.effective,
         }
         return Outcome(self.name + self.which, self.risk, more=more)
 
@@ -77,12 +103,15 @@ def retrained(records: Records, who: Labelled, inferrers: list[Inferrer], engine
     return {name: _standardised(scores[0], who) for name, scores in found.items()}
 
 
-def naive(
-    raw: Records, released: Records, who: Labelled, inferrers: list[Inferrer], engine: Engine | None
-) -> tuple[Scores, Scores]:
-    """Scores by inferrers that learnt from raw records of the people of other folds: of everybody's raw record, and of
-    the released one."""
-    found = _over_folds(_learn_raw, who, inferrers, engine, raw=raw, released=released)
+def naive(case: Case, who: Labelled) -> tuple[Scores, Scores]:
+    """Scores by the papers' inferrers, learnt from raw records of the people of other folds: of everybody's raw record,
+    and of the released one. Nothing where the raw data are what is released."""
+    if isinstance(case.release, RawRelease):
+        return {}, {}
+    people = who.people[who.asked]
+    raw, released = case.raw.records(people), case.as_ratings.records(people)
+    papers = [one for one in suited(raw) if one.papers]
+    found = _over_folds(_learn_raw, who, papers, case.engine, raw=raw, released=released)
     of_raw, of_released = ({name: scores[kind] for name, scores in found.items()} for kind in (0, 1))
     return of_raw, of_released
 
@@ -136,58 +165,102 @@ def _standardised(scores: np.ndarray, who: Labelled) -> np.ndarray:
     return out
 
 
-def mixed(case: Case, who: Labelled, scores: Scores) -> Scores:
-    """The votes of known members where people share records, and all scores together."""
-    more: dict[str, list[np.ndarray]] = {}
+def answered(scores: Scores, who: Labelled) -> dict[str, Answered]:
+    """Whom inferrers call of a class by these scores; the cut-off for a fold is found in the others."""
+    labels, folds = who.labels[who.asked], who.folds[who.asked]
+    return {
+        name: Answered(
+            table,
+            np.column_stack(
+                [answers(own, labels == q, folds) for own, q in zip(table.T, who.questions, strict=True)]
+            ),
+        )
+        for name, table in scores.items()
+    }
+
+
+def answered_naively(of_raw: Scores, of_released: Scores, who: Labelled) -> dict[str, Answered]:
+    """The same by inferrers that know raw records only: the cut-off is found among these, in the other folds."""
+    labels, folds = who.labels[who.asked], who.folds[who.asked]
+    found = {}
+    for name, table in of_released.items():
+        called = np.zeros_like(table)
+        for number, question in enumerate(who.questions):
+            for fold in np.unique(folds):
+                own = folds == fold
+                cut = equal_recalls(of_raw[name][~own, number], labels[~own] == question)
+                called[own, number] = cut.called(table[own, number])
+        found[name] = Answered(table, called)
+    return found
+
+
+def mixed(
+    case: Case, who: Labelled, scores: Scores, learnt_from_raw: Scores | None = None
+) -> dict[str, Answered]:
+    """The votes of known members where people share records, and all scores together; in the weighted sum also those
+    learnt from raw records, whose worth is learnt from released ones."""
+    from_raw = {name: _standardised(table, who) for name, table in (learnt_from_raw or {}).items()}
+    votes_told, mean_told, weighted_told = [], [], []
     for number, question in enumerate(who.questions):
-        inside = who.labels[who.asked] == question
-        folds = who.folds[who.asked]
+        inside, folds = who.labels[who.asked] == question, who.folds[who.asked]
         alone = [found[:, number] for found in scores.values()]
+        columns = [*alone, *(table[:, number] for table in from_raw.values())]
         if not case.single:
-            ballot = votes(case, who, question)
-            voted = _standardised(_weighted(ballot, inside, folds), who)
-            more.setdefault(VOTES, []).append(voted)
-            columns = np.column_stack([*alone, _standardised(ballot, who)])
-            alone = [*alone, voted]
-        else:
-            columns = np.column_stack(alone)
-        if len(alone) > 1:
-            more.setdefault(MEAN, []).append(np.mean(alone, axis=0))
-        together = _standardised(_weighted(columns, inside, folds), who)
-        more.setdefault(WEIGHTED, []).append(together)
-    return {name: np.column_stack(parts) for name, parts in more.items()}
+            ballot = _standardised(votes(case, who, question), who)
+            votes_told.append(_weighted(ballot, inside, folds))
+            columns = [*columns, *ballot.T]
+            alone = [*alone, _standardised(votes_told[-1].scores, who)]
+        mean = np.mean(alone, axis=0)
+        mean_told.append(Answered(mean, answers(mean, inside, folds)))
+        weighted_told.append(_weighted(np.column_stack(columns), inside, folds))
+    every = {VOTES: votes_told, MEAN: mean_told, WEIGHTED: weighted_told}
+    return {name: Answered.joined(parts) for name, parts in every.items() if parts}
 
 
-def _weighted(columns: np.ndarray, inside: np.ndarray, folds: np.ndarray) -> np.ndarray:
-    """The sum of these columns that tells best in the other folds."""
-    out = np.zeros(len(columns))
+def _weighted(columns: np.ndarray, inside: np.ndarray, folds: np.ndarray) -> Answered:
+    """The sum of these columns that tells best in the other folds, with the cut-off it has there: another fold's sum
+    may have another sign."""
+    scores, called = np.zeros(len(columns)), np.zeros(len(columns))
     for fold in np.unique(folds):
         own = folds == fold
         lesson = Lesson.of(np.arange((~own).sum()), inside[~own])
-        out[own] = fit(columns[~own][lesson.rows], lesson, MIXING_C).of(columns[own])
-    return out
+        plane = fit(columns[~own][lesson.rows], lesson, MIXING_C)
+        cut = equal_recalls(plane.of(columns[~own]), inside[~own])
+        scores[own] = plane.of(columns[own])
+        called[own] = cut.called(scores[own])
+        scores[own] -= cut.value
+    return Answered(scores, called)
 
 
-def told(case: Case, who: Labelled, scores: Scores, trained: str, learnt: Scores | None = None) -> list[Told]:
-    """What each inferrer's scores are worth, one entry per inferrer and class. `learnt`: the scores on which the
-    attacker finds his cut-off, where these are not the same."""
+def told(
+    case: Case, who: Labelled, answers: dict[str, Answered], trained: str, *, found_elsewhere: bool = False
+) -> list[Told]:
+    """What each inferrer's answers are worth, one entry per inferrer and class: where recalls are equal, or, where
+    nothing of these records was learnt (`found_elsewhere`), at the cut-off it brought along."""
     z = float(norm.isf(0.025 / len(who.questions)))
-    groups, labels, folds = (
-        case.truth.row_of_user[who.people[who.asked]],
-        who.labels[who.asked],
-        who.folds[who.asked],
-    )
+    groups = case.truth.row_of_user[who.people[who.asked]]
+    labels, folds = who.labels[who.asked], who.folds[who.asked]
     found = []
-    for name, table in scores.items():
+    for name, said in answers.items():
+        if _constant(said.scores, folds):  # has nothing to say, and an interval of nothing says nothing
+            continue
         for number, question in enumerate(who.questions):
-            inside, own = labels == question, table[:, number]
-            called = answers(own, inside, folds, None if learnt is None else learnt[name][:, number])
-            risk = balanced(called, inside, groups, who.weights, share=who.share(question), z=z)
-            area = area_under_curve(own, inside)
+            inside, scores, called = labels == question, said.scores[:, number], said.called[:, number]
+            measured = partial(
+                balanced, inside=inside, groups=groups, weights=who.weights, share=who.share(question), z=z
+            )
+            own = measured(called, found_elsewhere=True)
+            risk = own if found_elsewhere else measured(at_equal_recalls(scores, inside, folds))
+            area, surest = area_under_curve(scores, inside), _surest(scores, inside)
             found.append(
-                Told(who.attribute, name, trained, question, who.classes, risk, area, _surest(own, inside))
+                Told(who.attribute, name, trained, question, who.classes, risk, own.rate, area, surest)
             )
     return found
+
+
+def _constant(scores: np.ndarray, folds: np.ndarray) -> bool:
+    """Whether everybody has the same score in every fold."""
+    return not any(np.ptp(scores[folds == fold], axis=0).any() for fold in np.unique(folds))
 
 
 def _surest(scores: np.ndarray, inside: np.ndarray) -> float:

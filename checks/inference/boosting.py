@@ -12,6 +12,7 @@ from checks.inference.records import Records
 
 TELLING_ITEMS = 200
 TREES = 150
+LEAF = 20  # records in a leaf, fewer where there are few
 BINS = 32  # a value is one of so many; finer ones tell no more and take four times as long
 
 
@@ -28,7 +29,7 @@ def on_features(records: Records, lesson: Lesson) -> Learnt:
         max_iter=TREES,
         max_bins=BINS,
         max_leaf_nodes=15,
-        min_samples_leaf=20,
+        min_samples_leaf=max(2, min(LEAF, len(lesson.rows) // 10)),
         l2_regularization=1.0,
         early_stopping=False,
         random_state=0,

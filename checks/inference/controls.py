@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from scipy.stats import norm
 
 from checks.case import Case
-from checks.inference.attack import Told, mixed, retrained, told
+from checks.inference.attack import Told, answered, mixed, naive, retrained, told
 from checks.inference.inferrers import CONTROL, named, suited
 from checks.inference.measure import GUESS
 from checks.inference.people import Labelled, labelled
@@ -44,7 +44,8 @@ def positive(case: Case, who: Labelled) -> tuple[bool, str]:
 
 def _best(raw: Case, records: Records, who: Labelled) -> Told:
     """The class told best."""
-    found = told(raw, who, retrained(records, who, [named(CONTROL, records)], raw.engine), "raw")
+    scores = retrained(records, who, [named(CONTROL, records)], raw.engine)
+    found = told(raw, who, answered(scores, who), "raw")
     return max(found, key=lambda one: one.risk.interval[0])
 
 
@@ -69,7 +70,11 @@ def negative(case: Case, who: Labelled) -> tuple[bool, str]:
     dealt = labelled(case, who.attribute, FOLDS).shuffled(case.draw("dealt out anew", who.attribute))
     records = case.records(dealt.people[dealt.asked])
     scores = retrained(records, dealt, suited(records), case.engine)
-    found = told(case, dealt, scores | mixed(case, dealt, scores), "retrained")
+    found = told(
+        case, dealt, answered(scores, dealt) | mixed(case, dealt, scores, naive(case, dealt)[1]), "retrained"
+    )
+    if not found:
+        return True, "with the values dealt out anew nothing is told"
     # All of them are tried: each may err as often as all together may.
     z = float(norm.isf(norm.sf(ONCE_IN_A_MILLION) / max(1, len(found))))
     worst = max(found, key=lambda one: abs(one.risk.rate - GUESS))

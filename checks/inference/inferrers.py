@@ -43,11 +43,18 @@ INFERRERS = (
     Inferrer(
         "gradient boosting", boosting.on_features, papers=True
     ),  # the longest first: workers end together
-    Inferrer("logistic regression", regression.on_ratings, _sparse, quick=True, papers=True),
+    Inferrer("logistic regression", regression.on_ratings, _sparse, papers=True),
     Inferrer("logistic regression", regression.on_components, _dense, quick=True),
     Inferrer("logistic regression, standardised", regression.on_standardised, _dense, quick=True),
     Inferrer("logistic regression, equal lengths", regression.on_equal_lengths, _sparse, quick=True),
-    Inferrer("logistic regression on items", regression.on_items, _sparse, quick=True),
+    Inferrer(
+        "logistic regression, equal lengths, strong ridge",
+        regression.on_equal_lengths_strongly,
+        _sparse,
+        quick=True,
+    ),
+    Inferrer("logistic regression on items", regression.on_items, _sparse),
+    Inferrer("logistic regression on items, strong ridge", regression.on_items_strongly, _sparse, quick=True),
     Inferrer("logistic regression without foreign values", regression.on_own, _marked),
     Inferrer("logistic regression on foreign values", regression.on_foreign, _marked),
 )

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 from checks.case import Case
-from checks.inference.attack import Told, mixed, naive, retrained, told
+from checks.inference.attack import Told, answered, answered_naively, mixed, naive, retrained, told
 from checks.inference.controls import negative, positive
 from checks.inference.inferrers import suited
 from checks.inference.people import FEWEST, Labelled, labelled
-from checks.raw import RawRelease
 from checks.result import Finding, Outcome
 from checks.stats import Risk
 
@@ -31,9 +30,16 @@ class Attacked:
         """People who were asked about."""
         return len(self.who.asked) if self.who.enough else 0
 
-    def shown(self, threshold: float) -> list[Told]:
-        """Those with so many people that somebody who knows nothing would pass."""
-        return [one for one in self.told if one.risk.by_guess <= threshold]
+    def unshown(self, threshold: float) -> set[int]:
+        """Classes of so few people that nobody could be shown to know nothing: even a wild guess would be above the
+        threshold at its upper bound."""
+        shown = {one.question for one in self.told if one.risk.by_guess <= threshold}
+        return {one.question for one in self.told} - shown
+
+    def judged(self, threshold: float, *, quick: bool) -> list[Told]:
+        """What decides: of attributes that nobody asked to protect, what can be shown."""
+        aside = self.unshown(threshold) if quick else set()
+        return [one for one in self.told if one.question not in aside]
 
 
 def attack(case: Case, attribute: str, *, quick: bool) -> Attacked:
@@ -44,32 +50,24 @@ def attack(case: Case, attribute: str, *, quick: bool) -> Attacked:
     people = who.people[who.asked]
     records = case.records(people)
     scores = retrained(records, who, suited(records, quick=quick), case.engine)
-    found = told(case, who, scores | mixed(case, who, scores), "retrained")
+    of_raw, of_released = ({}, {}) if quick else naive(case, who)
+    found = told(case, who, answered(scores, who) | mixed(case, who, scores, of_released), "retrained")
+    fooled = told(case, who, answered_naively(of_raw, of_released, who), "naive", found_elsewhere=True)
     alive, said = positive(case, who)
-    fooled: list[Told] = []
     if not quick:
-        if not isinstance(case.release, RawRelease):
-            fooled = _naive(case, who)
         quiet, silence = negative(case, who)
         alive, said = alive and quiet, f"{said}, {silence}"
     return Attacked(who, found, fooled, alive, said)
 
 
-def _naive(case: Case, who: Labelled) -> list[Told]:
-    people = who.people[who.asked]
-    raw, released = case.raw.records(people), case.as_ratings.records(people)
-    papers = [one for one in suited(raw) if one.papers]
-    of_raw, of_released = naive(raw, released, who, papers, case.engine)
-    return told(case, who, of_released, "naive", learnt=of_raw)
-
-
 def judge(case: Case, threshold: float, attributes: tuple[str, ...], *, quick: bool) -> Finding:
     """The finding about some attributes. `quick`: nobody asked to protect them; what cannot be shown is told only."""
     attacked = [attack(case, attribute, quick=quick) for attribute in attributes]
-    judged = [one for each in attacked for one in (each.shown(threshold) if quick else each.told)]
-    unshown = [each for each in attacked if len(each.shown(threshold)) < max(1, len(each.told))]
+    judged = [one for each in attacked for one in each.judged(threshold, quick=quick)]
     worst = max(judged, key=lambda one: one.high, default=None)
-    passed = (worst is None or worst.high <= threshold) and (quick or not unshown)
+    passed = worst is None or worst.high <= threshold
+    if not quick:
+        passed &= all(each.told and not each.unshown(threshold) for each in attacked)
     sentences = [_said(each, threshold, quick=quick) for each in attacked]
     about = "" if case.single else " About the group somebody is listed in, not the person."
     low, high = worst.risk.interval if worst else (None, None)
@@ -80,7 +78,7 @@ def judge(case: Case, threshold: float, attributes: tuple[str, ...], *, quick: b
         f"balanced precision (0.5: a wild guess) of people whose attribute is not known. {' '.join(sentences)}{about}",
         ci_low=low,
         ci_high=high,
-        control=all(each.alive for each in attacked),
+        control=all(each.alive for each in attacked if not quick or each.judged(threshold, quick=True)),
         planned=sum(each.asked for each in attacked),
         outcomes=tuple(one.outcome() for each in attacked for one in _by_inferrer([*each.told, *each.naive]))
         or (Outcome("not tried", Risk(0, 0)),),
@@ -104,8 +102,9 @@ def _said(each: Attacked, threshold: float, *, quick: bool) -> str:
             f"{who.attribute}: cannot be shown, {'it is the same for everybody' if who.classes < 2 else ''}"
             f"{'' if who.classes < 2 else f'a class has fewer than {FEWEST} people; {REMEDY}'}."
         )
-    judged = each.shown(threshold) if quick else each.told
-    worst = max(judged or each.told, key=lambda one: one.high)
+    if not each.told:
+        return f"{who.attribute}: nothing could be learnt from these records."
+    worst = max(each.judged(threshold, quick=quick) or each.told, key=lambda one: one.high)
     listed = "; ".join(f"{one.inferrer} {one.risk.rate:.3f}" for one in _by_inferrer(each.told))
     words = (
         f"{who.attribute}: told best by {worst.inferrer}{worst.which}: {worst.risk.rate:.3f} (at most "
@@ -119,8 +118,7 @@ def _said(each: Attacked, threshold: float, *, quick: bool) -> str:
             for one in _by_inferrer(each.naive)
         )
         words += f" Told, not judged: trained on raw records and asked about released ones {fooled}."
-    unshown = sorted({one.question for one in each.told if one.risk.by_guess > threshold})
-    if unshown:
+    if unshown := each.unshown(threshold):
         words += (
             f" {'Not judged' if quick else 'Cannot be shown'}: with {len(who.asked):,} people even a wild guess could "
             f"seem to be above {threshold:g} for {len(unshown)} of {max(1, len(who.questions))} classes; {REMEDY}."
