@@ -67,13 +67,16 @@ def run(job: Job) -> dict[str, Any]:
             "the gate refused this release:\n"
             + "\n".join(f"  {check.name}: {check.detail}" for check in failed),
             where=f"report {made.public / 'report.html'}",
-            remedy=f"{_remedy(job.config)}; the report says more",
+            remedy=f"{_remedy(job.config, verdict.failed)}; the report says more",
         )
     return {"checks": len(verdict.checks), **manifest["counts"]}
 
 
-def _remedy(config: ReleaseConfig) -> str:
-    """What can be changed: where single people are published, a greater k only asks for more."""
+def _remedy(config: ReleaseConfig, failed: list[str]) -> str:
+    """What can be changed: where single people are published, a greater k only asks for more; and tastes tell of large
+    groups nearly what they tell of small ones."""
+    if failed == ["attribute-inference"]:
+        return "obfuscate the attribute before grouping, or remove it from privacy.protect"
     if methods.method(config).SINGLE:
         return "disguise more (with noise: perturbation.amount), or choose another method"
     return "raise privacy.k or privacy.min_contributors, or choose another method"
