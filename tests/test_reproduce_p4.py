@@ -44,9 +44,21 @@ def test_the_asked_did_not_teach():
     looks_at_second = Inferrer(np.array([[0.0, -1.0], [0.0, 1.0]]), np.array([2.0, -2.0]))
     people, labels = csr([[5, 1], [1, 5], [5, 1], [1, 5]]), np.array([1, 1, 0, 0])
     inferrers = [looks_at_first, looks_at_second]
-    assert trials.recognised(people, labels, np.array([0, 1, 1, 0]), inferrers) == (1.0, 1.0)
-    assert trials.recognised(people, labels, np.array([1, 0, 0, 1]), inferrers) == (0.0, 0.0)
-    assert trials.recognised(people, labels, np.array([0, 0, 0, 0]), inferrers) == (0.5, 0.5)
+
+    def known(*folds):
+        return tuple(trials.recognised(people, labels, np.array(folds), inferrers).values())
+
+    assert known(0, 1, 1, 0) == (1.0, 1.0, 1.0)
+    assert known(1, 0, 0, 1) == (0.0, 0.0, 0.0)
+    assert known(0, 0, 0, 0) == (0.5, 0.5, 0.5)
+
+
+def test_the_rarer_class_weighs_more_in_balanced_precision_only():
+    """One of four is of the rarer class; everybody is taken for one of them."""
+    always = Inferrer(np.zeros((2, 1)), np.array([-1.0, 1.0]))
+    found = trials.recognised(csr([[1], [1], [1], [1]]), np.array([1, 0, 0, 0]), np.zeros(4, int), [always])
+    assert found["BPre"] == pytest.approx(2 / (2 + np.log2(4 / 3)))
+    assert found["mean recall"] == found["area"] == 0.5
 
 
 def test_real_ratings_take_the_place_of_made_up_ones():

@@ -57,6 +57,8 @@ $reading
 ## Limits
 
 $limits
+- What a record tells of people beside ratings (gender, age, …) is measured in report.html where that is known, and
+  bounded only for attributes the owner protects.
 - Whether the profiles serve your purpose is measured in report.html on ratings held out beforehand.
 ''')
 

@@ -69,13 +69,19 @@ def run(job: Job) -> dict[str, Any]:
             "the gate refused this release:\n"
             + "\n".join(f"  {check.name}: {check.detail}" for check in failed),
             where=f"report {made.public / 'report.html'}",
-            remedy=f"{_remedy(job.config)}; the report says more",
+            remedy=f"{_remedy(job.config, verdict.failed)}; the report says more",
         )
     return {"checks": len(verdict.checks), **manifest["counts"]}
 
 
-def _remedy(config: ReleaseConfig) -> str:
-    """What can be changed: where single people are published, a greater k only asks for more."""
+def _remedy(config: ReleaseConfig, failed: list[str]) -> str:
+    """What can be changed: where single people are published, a greater k only asks for more; and tastes tell of large
+    groups nearly what they tell of small ones."""
+    if failed == ["attribute-inference"]:
+        hide = "use method predictive-padded with padding.neutral"
+        if config.padding.neutral:
+            hide = "put classes together with source.attributes.groups"
+        return f"{hide}, or remove the attribute from privacy.protect"
     if config.privacy.method == "perturbation":
         return "disguise more (with noise: perturbation.amount), or choose another method"
     if methods.method(config).SINGLE:

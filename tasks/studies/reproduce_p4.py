@@ -38,6 +38,8 @@ COLUMNS = (
     "BPre naive",
     "BPre adaptive",
     "|BPre naive - 0.5|",
+    "mean recall naive",
+    "mean recall adaptive",
     "area naive",
     "area adaptive",
     "p0 %",
@@ -131,10 +133,12 @@ class Study:
         drawn: dict[Setting, list[Measures]] = {setting: [] for setting in wanted}
         for (setting, _), result in zip(trials, results, strict=True):
             drawn[setting].append(result)
-        return {
+        means = {
             setting: {name: float(np.mean([one[name] for one in draws])) for name in draws[0]}
             for setting, draws in drawn.items()
         }
+        # The paper's P of the loss function (equation 2).
+        return {s: mean | {"|BPre naive - 0.5|": abs(mean["BPre naive"] - 0.5)} for s, mean in means.items()}
 
     def ranks(self) -> Ranks:
         """p₀ by k, for either attribute."""
