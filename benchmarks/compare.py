@@ -42,6 +42,9 @@ ENTRIES = (
     "perturbation:amount=1.0:entries=all",
     "perturbation:amount=4.0:entries=all",
     "perturbation:scheme=gna:amount=2.0",
+    "suppression:share=0.88",
+    "obfuscation:attribute=gender",
+    "obfuscation:attribute=gender:strategy=rfpp",
 )
 NAMES = {
     "microaggregation (imputation central, min_contributors 1)": "as paper 003 has it",

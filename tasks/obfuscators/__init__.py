@@ -27,6 +27,7 @@ from tasks.kernels import inferrer
 
 # (purpose, rows of people, columns of items) → numbers of the open interval (0, 1), one per cell.
 Chance = Callable[[str, np.ndarray, np.ndarray], np.ndarray]
+NO_ITEM = -1  # the column to draw with where chance belongs to a person alone, whichever items there are
 Rating = Literal["opposite", "same", "all"]
 Similarity = Literal["compound", "pearson", "cosine", "adjusted-cosine", "jaccard"]
 Quotient = Literal["exp(-n)", "1/n", "1/sqrt(n)", "1/(1+log(n))", "1"]

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tasks.kernels import additions, item_similarity
-from tasks.obfuscators import Chance, Wanted
+from tasks.obfuscators import NO_ITEM, Chance, Wanted
 
 _PEOPLE_AT_ONCE = 4096  # whose cells are drawn together
 
@@ -54,7 +54,7 @@ class Choice:
 
     def _draws(self, chance: Chance) -> np.ndarray:
         people = np.arange(len(self.labels))
-        return chance("one more", people, np.zeros_like(people))
+        return chance("one more", people, np.full_like(people, NO_ITEM))
 
     def first(
         self, levels: Sequence[np.ndarray], quota: np.ndarray, chance: Chance

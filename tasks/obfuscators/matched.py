@@ -25,7 +25,7 @@ from tasks.kernels.als import REGULARIZATION, factorize
 from tasks.kernels.coupling import crowds, partners
 from tasks.kernels.padded import LowRank
 from tasks.kernels.profile_cells import find_cells
-from tasks.obfuscators import Wanted
+from tasks.obfuscators import NO_ITEM, Wanted
 
 CHANCE = 4.0  # squared standard errors of a difference that are put down to chance
 COMPONENTS = 16  # of what people rate, by which tastes are compared
@@ -39,9 +39,8 @@ REGULARIZATION_SPAN = (
 def add(ratings: sp.csr_array, labels: np.ndarray, wanted: Wanted) -> sp.csr_array:
     """What partners have and the own class lacks."""
     people = np.arange(len(labels))
-    nobody = np.zeros(len(labels), np.int64)
     crowd = crowds(tastes(ratings), labels, FEWEST)
-    givers = partners(crowd, labels, wanted.chance("partner", people, nobody))
+    givers = partners(crowd, labels, wanted.chance("partner", people, np.full_like(people, NO_ITEM)))
     row, item = offered(ratings, givers)
     chances = acceptance(ratings, labels, wanted.classes, row, item)
     total = round(float(chances.sum())) if wanted.share is None else wanted.total(ratings)

@@ -113,7 +113,8 @@ def _chance(job: Job, ratings: Ratings) -> Chance:
     """Numbers that belong to a person, an item and a purpose; whoever lacks the secret cannot draw them again."""
     key = job.run.key.noise(job.run.purpose, job.params.population, "obfuscation")
     people = key.tokens("people", (_encoded(name) for name in ratings.user_ids().to_pylist()))
-    items = key.tokens("items", (_encoded(name) for name in ratings.item_ids()))
+    # The last one has no name: it stands where chance belongs to a person alone (column −1).
+    items = key.tokens("items", (_encoded(name) for name in (*ratings.item_ids(), "")))
     return lambda purpose, rows, columns: key.uniforms(purpose, people[rows], items[columns])
 
 

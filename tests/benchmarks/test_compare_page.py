@@ -68,6 +68,6 @@ def test_the_page_is_written_from_stored_figures(figures, tmp_path, monkeypatch)
 
 
 def test_the_pages_entries_are_methods_of_this_version():
-    source = {"format": "csv", "path": "-", "scale": [1, 5]}
+    source = {"format": "movielens-1m", "path": "-"}
     entries = read(",".join(compare.ENTRIES), parse({"release": {"name": "x"}, "source": source}))
     assert {entry.method for entry in entries} == set(registered())
