@@ -21,6 +21,10 @@ def test_an_attack_without_an_interval_tells_what_it_achieved():
         "worst_risk": 0.2,
         "worst_attack": "tf-idf",
     }
+    # Balanced precision has a scale of its own, where 0.5 is nothing.
+    attributes = {"attribute-inference": found_by(0.7), "unprotected-attributes": found_by(None, None)}
+    assert _worst(found | attributes)["worst_risk"] == 0.2
+    assert _risks(attributes) == {"attribute-inference": 0.7, "unprotected-attributes": None}
     assert _worst({}) == {"worst_risk": None, "worst_attack": None}
 
 
@@ -63,6 +67,6 @@ def test_the_tables_can_be_read_in_80_columns(monkeypatch):
     ]  # fmt: skip
     assert rows[1].count("-0.123") == len(figures)
     assert text.count("-0.988") == 11 * len(attacks)
-    assert "10  perturbation (amount 4, entries all): refused by exact-rating, fuzzy-rating," in text
+    assert "10  perturbation (amount 4, entries all): refused by attribute-inference," in text
     assert "11  microaggregation: failed, [too] wide" in text
     assert "12  original, names removed" in text
