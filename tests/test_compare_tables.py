@@ -21,6 +21,10 @@ def test_an_attack_without_an_interval_tells_what_it_achieved():
         "worst_risk": 0.2,
         "worst_attack": "tf-idf",
     }
+    # Balanced precision has a scale of its own, where 0.5 is nothing.
+    attributes = {"attribute-inference": found_by(0.7), "unprotected-attributes": found_by(None, None)}
+    assert _worst(found | attributes)["worst_risk"] == 0.2
+    assert _risks(attributes) == {"attribute-inference": 0.7, "unprotected-attributes": None}
     assert _worst({}) == {"worst_risk": None, "worst_attack": None}
 
 

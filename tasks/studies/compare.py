@@ -3,11 +3,11 @@
 Each entry is made, judged and thrown away: candidates lie in a directory of their own below the store's private/, and
 nothing is published. Ratings are read once. Risk is the gate's: the upper bound of what each attack achieves on the
 candidate made from all ratings, or what it achieved where it has no interval. Attacks of two kinds: those held to 1/k,
-which name people or undo their disguise, and of which `worst_risk` is the highest bound; and those that learn something
-else (membership, what a group's means tell), each on a scale of its own. Where groups are published, two attacks tell
-of the least protected person (checks/linkage/every_target.py) instead of people in general: they have no interval, and
-`worst_risk`, which compares chances in general, leaves them to the table. Utility is that of recommenders trained on
-the shadow's release (compare_utility.py).
+which name people or undo their disguise, and of which `worst_risk` is the highest bound; and those that learn
+something else (membership, attributes, what a group's means tell), each on a scale of its own. Where groups are
+published, two attacks tell of the least protected person (checks/linkage/every_target.py) instead of people in
+general: they have no interval, and `worst_risk`, which compares chances in general, leaves them to the table. Utility
+is that of recommenders trained on the shadow's release (compare_utility.py).
 """
 
 import contextlib

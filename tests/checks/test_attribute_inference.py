@@ -338,6 +338,18 @@ def test_a_mark_in_one_item_of_full_profiles_is_found(tmp_path):
     assert found["gradient boosting, retrained"] > 0.9
 
 
+@pytest.mark.parametrize("every_item", [False, True])
+def test_z_scores_are_read_as_they_are_published(tmp_path, every_item):
+    """Noise does not hide which items are there; on all items, noise of a standard deviation hides little."""
+    ratings, woman = world()
+    release = made.perturbed(ratings, 1.0, every_item=every_item)
+    found = result(knowing(made.case(release, tmp_path), gender=genders(woman)))
+    assert not found.passed
+    assert "VOID" not in found.detail
+    assert found.ci_low > 0.6
+    assert "logistic regression, naive" in figures(found)  # on the ratings that are read in them
+
+
 # Several classes, few people, nothing known
 
 
