@@ -35,7 +35,8 @@ def positive(case: Case, who: Labelled) -> tuple[bool, str]:
     said = f"raw data {best.risk.rate:.3f} (at least {best.risk.interval[0]:.3f})"
     if best.risk.interval[0] > CLEARLY:
         return True, said
-    place = Path(case.scratch.name) / f"planted-{who.attribute}-{int(who.folds.max()) + 1}"
+    number = list(case.truth.attributes).index(who.attribute)  # its name may be no file's
+    place = Path(case.scratch.name) / f"planted-{number}-{int(who.folds.max()) + 1}"
     found = _best(case.raw, _planted(case.raw, raw, who, place), who)
     low = found.risk.interval[0]
     said += f"; as these hardly tell it, planted items {found.risk.rate:.3f} (at least {low:.3f})"

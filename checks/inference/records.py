@@ -26,7 +26,7 @@ NEAR = 1e-4
 
 @dataclass(frozen=True)
 class Records:
-    """Opened files of some records (`directory`), one row each; `groups` is the number of people listed with each."""
+    """Opened files of some records (`directory`), one row each; people who share a record share a row."""
 
     directory: Path
 

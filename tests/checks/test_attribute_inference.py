@@ -261,6 +261,20 @@ def test_groups_balanced_on_purpose_tell_the_rest(tmp_path):
     assert not found.passed
 
 
+def test_who_knows_the_others_subtracts_them(tmp_path):
+    """Random groups of five whose profile tells how many women there are, and nothing else. Their votes tell nothing of
+    the fifth, the profile something; both together nearly all."""
+    ratings, woman = world(lean=0.0)
+    group_of = np.random.default_rng(1).permutation(USERS) // 5
+    release = in_groups(ratings, group_of, 5)
+    values = np.full_like(release.values, 3.0)
+    values[:, 0] = 1 + 4 * np.bincount(group_of, woman) / 5
+    found = figures(result(knowing(made.case(release.but(values=values), tmp_path), gender=genders(woman))))
+    assert found[f"{VOTES}, retrained"] < 0.56
+    assert found["logistic regression, retrained"] < 0.75
+    assert found[f"{WEIGHTED}, retrained"] > 0.85
+
+
 def test_large_random_groups_pass(tmp_path):
     ratings, woman = world(users=2400)
     group_of = np.random.default_rng(1).permutation(2400) // 60
