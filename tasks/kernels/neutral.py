@@ -2,14 +2,17 @@
 
 A published padded profile is a mean of predictions, so all it can tell of a member lies in the members' factors. If
 women's and men's factors are distributed alike, then neither a profile nor who shares a group tells more of somebody
-than the shares in the whole population do, however an inferrer is trained. Means and covariances are matched: each
-class goes through the affine map that moves it onto the common mean and the pooled covariance at the least cost
-(optimal transport between Gaussians), measured in predictions: in the space where the distance of two people is that
-of their predicted ratings. Higher moments stay as they are.
+than the shares in the whole population do. Means and covariances are matched: each class goes through the affine map
+that moves it onto the common mean and the pooled covariance at the least cost (optimal transport between Gaussians),
+measured in predictions: in the space where the distance of two people is that of their predicted ratings. Higher
+moments stay as they are, and whether they tell is for the judge to find out.
 
 Only what is more than chance is moved. Of the distance between a class's mean and everybody's, sampling accounts for
 some; were that removed too, the classes of a sample would be closer than chance allows, and who knows most people's
 classes could tell the rest's from it.
+
+People of unknown class cannot be moved as their class is. What tells a class best (as many directions as there are
+classes, less one) is theirs no longer: it is drawn from the moved people of known class.
 """
 
 import numpy as np
@@ -22,17 +25,18 @@ DOUBT = 5  # people per dimension before a class's own covariance counts as much
 Float64 = npt.NDArray[np.float64]
 
 
-def neutral(users: np.ndarray, items: np.ndarray, classes: list[np.ndarray]) -> npt.NDArray[np.float32]:
+def neutral(
+    users: np.ndarray, items: np.ndarray, classes: list[np.ndarray], rng: np.random.Generator
+) -> npt.NDArray[np.float32]:
     """Users' factors that do not tell any of the attributes: `classes` holds everybody's class (0, 1, …; −1: not known)
-    for each. Of whom it is not known, it is guessed from the factors: people of unknown class look like somebody."""
+    for each."""
     factors = np.asarray(users, np.float64)
     there, back = _prediction_space(factors, np.asarray(items, np.float64))
     mean = factors.mean(axis=0)
     points = (factors - mean) @ there
-    labels = [_completed(points, known) for known in classes]
-    for _ in range(ROUNDS if len(labels) > 1 else 1):
-        for label in labels:
-            points = _moved(points, label)
+    for _ in range(ROUNDS if len(classes) > 1 else 1):
+        for label in classes:
+            points = _hidden(points, label, rng)
     return (mean + points @ back).astype(np.float32)
 
 
@@ -45,19 +49,22 @@ def _prediction_space(factors: Float64, items: Float64) -> tuple[Float64, Float6
     return axes @ _power(weighs, 0.5), _power(weighs, -0.5) @ axes.T
 
 
-def _completed(points: Float64, known: np.ndarray) -> np.ndarray:
-    """Everybody's class, the unknown ones guessed: the class whose mean is nearest, in units of the pooled spread."""
-    missing = known < 0
-    if not missing.any():
-        return known
-    inverse = np.linalg.pinv(_pooled(points[~missing], known[~missing]))
-    numbers = np.unique(known[~missing])
-    means = np.array([points[known == number].mean(axis=0) for number in numbers])
-    apart = points[missing, None, :] - means[None]
-    distances = np.einsum("pcf,fg,pcg->pc", apart, inverse, apart)
-    completed = known.copy()
-    completed[missing] = numbers[distances.argmin(axis=1)]
-    return completed
+def _hidden(points: Float64, label: np.ndarray, rng: np.random.Generator) -> Float64:
+    """People of known class moved, and the others without what tells theirs."""
+    known = label >= 0
+    moved = points.copy()
+    moved[known] = _moved(points[known], label[known])
+    if known.all() or len(np.unique(label[known])) < 2:
+        return moved
+    whiten, colour = (_power(_pooled(points[known], label[known]), exponent) for exponent in (-0.5, 0.5))
+    centre = points[known].mean(axis=0)
+    means = [points[label == number].mean(axis=0) - centre for number in np.unique(label[known])]
+    _, sizes, axes = np.linalg.svd(np.array(means) @ whiten, full_matrices=False)
+    telling = axes[sizes > NOTHING * max(sizes.max(), 1e-30)].T
+    drawn = moved[rng.choice(np.flatnonzero(known), int((~known).sum()))]
+    own, other = ((some - centre) @ whiten for some in (points[~known], drawn))
+    moved[~known] = centre + (own + (other - own) @ telling @ telling.T) @ colour
+    return moved
 
 
 def _pooled(points: Float64, label: np.ndarray) -> Float64:
@@ -82,7 +89,7 @@ def _moved(points: Float64, label: np.ndarray) -> Float64:
         away = centre - mean
         distance = float(away @ inverse @ away)
         by_chance = width * max(0.0, 1 / many - 1 / len(points))
-        kept = min(1.0, by_chance / distance) if distance > 0 else 1.0
+        kept = min(1.0, by_chance / distance) ** 0.5 if distance > 0 else 1.0  # both are squares
         centred = points[mine] - centre
         own = (centred.T @ centred + DOUBT * width * pooled) / (many + DOUBT * width)
         moved[mine] = mean + kept * away + centred @ _transport(own, pooled)

@@ -57,7 +57,7 @@ def run(job: Job) -> dict[str, Any]:
         )
     if job.params.neutral:
         classes = [class_numbers(ratings.attributes()[name]) for name in job.params.neutral]
-        model = replace(model, users=neutral(model.users, model.items, classes))
+        model = replace(model, users=neutral(model.users, model.items, classes, job.rng("neutral")))
     np.save(job.out / "users.npy", model.users)
     np.save(job.out / "items.npy", model.items)
     np.save(job.out / "segments.npy", segments_of(model.items, model.users, SEGMENTS))

@@ -3,9 +3,13 @@
 import numpy as np
 import pytest
 
-from tasks.kernels.neutral import neutral
+from tasks.kernels import neutral as kernel
 
 ITEMS = np.random.default_rng(7).standard_normal((40, 3)).astype(np.float32)
+
+
+def neutral(users, items, classes):
+    return kernel.neutral(users, items, classes, np.random.default_rng(0))
 
 
 def people(many=(400, 1000), apart=(1.0, 0.0, -0.5), stretched=2.0, seed=0):
@@ -30,8 +34,8 @@ def test_one_dimension_by_hand():
     users = np.repeat([[1.0], [3.0], [5.0], [7.0]], 100, axis=0)
     labels = np.repeat([0, 0, 1, 1], 100)
     moved = neutral(users, np.array([[2.0], [2.0]]), [labels])[:, 0]
-    # Distance² of a class's mean from all: (2 − 4)² / 1 = 4; chance leaves (1/200 − 1/400) / 4 of the way.
-    kept = (1 / 200 - 1 / 400) / 4
+    # Distance² of a class's mean from all: (2 − 4)² / 1 = 4; chance accounts for 1/200 − 1/400 of it.
+    kept = ((1 / 200 - 1 / 400) / 4) ** 0.5
     low, high = 4 - 2 * kept, 4 + 2 * kept
     expected = np.repeat([low - 1, low + 1, high - 1, high + 1], 100)
     assert moved == pytest.approx(expected, abs=1e-5)
@@ -76,11 +80,35 @@ def test_a_constant_column_stays_constant_and_tells_nothing():
     assert moved[:, 3] == pytest.approx(1, abs=1e-5)
 
 
-def test_unknown_classes_are_moved_as_what_they_look_like():
-    users, labels = people(apart=(8.0, 0, 0), stretched=1.0)
+def test_people_of_unknown_class_do_not_tell_theirs():
+    users, labels = people(many=(2000, 3000), apart=(2.0, 0, -1.0), stretched=1.0)
     known = labels.copy()
-    known[::7] = -1
-    assert neutral(users, ITEMS, [known])[::7] == pytest.approx(neutral(users, ITEMS, [labels])[::7], abs=0.3)
+    hidden = np.arange(len(labels)) % 4 == 0
+    known[hidden] = -1
+    moved = neutral(users, ITEMS, [known])
+    assert told(users[hidden], labels[hidden]) > 3
+    assert told(moved[hidden], labels[hidden]) < 0.03
+    assert told(moved[~hidden], labels[~hidden]) < 0.02
+    across = users[hidden] @ np.array([1.0, 0, 2.0])  # a direction in which the classes do not differ stays
+    assert np.corrcoef(across, moved[hidden] @ np.array([1.0, 0, 2.0]))[0, 1] > 0.95
+
+
+def test_classes_are_no_closer_than_chance_allows():
+    """Learnt on half of the people, the direction that tells the classes must not be wrong about the other half."""
+    areas = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        labels = (rng.random(900) < 0.3).astype(int)
+        users = rng.standard_normal((900, 16)) + 0.4 * labels[:, None] * (np.arange(16) < 3)
+        moved = neutral(users, rng.standard_normal((60, 16)), [labels])
+        learn = np.arange(900) % 2 == 0
+        means = [moved[learn & (labels == number)].mean(axis=0) for number in (0, 1)]
+        scores = moved[~learn] @ np.linalg.solve(np.cov(moved[learn].T), means[1] - means[0])
+        asked = labels[~learn]
+        ranks = np.argsort(np.argsort(scores)) + 1
+        ones = asked.sum()
+        areas.append((ranks[asked == 1].sum() - ones * (ones + 1) / 2) / (ones * (len(asked) - ones)))
+    assert np.mean(areas) == pytest.approx(0.5, abs=0.03)
 
 
 def test_several_attributes_and_several_classes():
