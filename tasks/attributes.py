@@ -48,8 +48,8 @@ def refuse_unknown(known: dict[str, pa.Array], needed: Sequence[str]) -> None:
         else:
             continue
         raise UsageError(
-            f"the attribute '{name}' is to be protected, but {why}",
+            f"the attribute '{name}' is to be hidden or protected, but {why}",
             where="source.attributes",
-            remedy="name a table with the same user ids as the ratings, or leave the attribute out of privacy.protect "
-            "and obfuscation.attribute",
+            remedy="name a table with the same user ids as the ratings, or leave the attribute out of privacy.protect, "
+            "padding.neutral and obfuscation.attribute",
         )

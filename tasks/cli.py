@@ -251,7 +251,7 @@ def command_audit(options: argparse.Namespace) -> Outcome:
         if not place.is_dir():
             raise UsageError("there is no such directory", where=f"{option} {place}", remedy="check the path")
     source, thresholds = given_source(options, published)
-    protect = given_protect(options, source)
+    protect = given_protect(options, source, private)
     with owner_only(), engine() as workers, progress_bars() as progress:
         report = functools.partial(progress, "audit")
         verdict = audit(published, private, source, None, thresholds, workers, report, protect)

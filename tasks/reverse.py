@@ -31,7 +31,7 @@ def restore(recommendations: Path, private: Path, out: Path) -> dict[str, Any]:
     if not out.parent.is_dir():
         raise UsageError("there is no such directory", where=str(out.parent), remedy="make it first")
     lists = _read(recommendations)
-    added = _added(private)
+    added = _owned(private, "added.parquet")
     names, people = _people(lists.column("user"), private, recommendations)
     score = next(name for name in SCORES if name in lists.column_names)
     back = _put_back(lists, names, added, people)
@@ -95,22 +95,29 @@ def _read(path: Path) -> pa.Table:
     return table
 
 
-def _added(private: Path) -> pa.Table:
-    path = private / "added.parquet"
-    if not path.exists():
+def _owned(private: Path, file: str, columns: list[str] | None = None) -> pa.Table:
+    """A table of the owner's; of a release that was refused it stayed with the candidate."""
+    places = (private / file, private / "work" / "validate" / "private" / file)
+    path = next((place for place in places if place.exists()), None)
+    if path is None:
         raise UsageError(
             "nothing is known of ratings that were added to this release",
-            where=str(path),
+            where=str(places[0]),
             remedy="name the private directory of a release with [obfuscation], such as store/private/NAME/SNAPSHOT",
         )
-    return pq.read_table(path)
+    try:
+        return pq.read_table(path, columns=columns)
+    except (OSError, pa.ArrowException):
+        raise UsageError(
+            "this file of the owner's cannot be read", where=str(path), remedy="run the release anew"
+        ) from None
 
 
 def _people(users: pa.ChunkedArray, private: Path, where: Path) -> tuple[np.ndarray, pa.Table]:
     """The person of every row, numbered as they first appear, and what each of them is called in the file and by the
     owner. Everybody must be in the release, all under their pseudonyms or all under the source's ids."""
     coded = users.combine_chunks().dictionary_encode()
-    owner = pq.read_table(private / "membership.parquet", columns=["user", "pseudonym"])
+    owner = _owned(private, "membership.parquet", ["user", "pseudonym"])
     found = [places(coded.dictionary, owner.column(name).combine_chunks()) for name in ("pseudonym", "user")]
     best = max(found, key=lambda place: int((place >= 0).sum()))
     if (best < 0).any():

@@ -56,18 +56,34 @@ def given_source(options: argparse.Namespace, published: Path | None) -> tuple[S
     return parse({"release": {"name": "source"}, "source": table}, "--source, --format").source, {}
 
 
-def given_protect(options: argparse.Namespace, source: Source) -> tuple[str, ...]:
-    """The attributes that must not be told: those given, else those of the release file."""
-    if options.protect is None:
-        return load(options.config).protected_attributes if options.config else ()
-    named = tuple(dict.fromkeys(_names(options.protect)))
+def given_protect(
+    options: argparse.Namespace, source: Source, private: Path | None = None
+) -> tuple[str, ...]:
+    """The attributes that must not be told: those given, else those of the release file, else those a release was made
+    to protect."""
+    if options.protect is None and options.config:
+        return load(options.config).protected_attributes
+    named = _protected(private) if options.protect is None else tuple(dict.fromkeys(_names(options.protect)))
     if unknown := [name for name in named if name not in source.attribute_names]:
+        said = "" if options.protect else ", which this release protects"
         raise UsageError(
-            f"nothing is known of {', '.join(unknown)}",
+            f"nothing is known of {', '.join(unknown)}{said}",
             where="--protect",
             remedy="name a user table with --users and its columns with --attributes",
         )
     return named
+
+
+def _protected(private: Path | None) -> tuple[str, ...]:
+    """What a release was made to protect; a verdict that cannot be read, or of an earlier version, says nothing."""
+    try:
+        return (
+            tuple(json.loads((private / "verdict.json").read_text(encoding="utf-8"))["protect"])
+            if private
+            else ()
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
 
 
 def _attributes(options: argparse.Namespace, table: dict[str, Any]) -> dict[str, Any]:

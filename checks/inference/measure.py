@@ -2,8 +2,8 @@
 
 BPre = c·ρ₁ + (1 − c)·ρ₀ with ρ the recall of each class and c = −log₂ p / (−log₂ p − log₂(1 − p)). With p = 0.28 the
 answer "of the class" for everybody has ρ₁ = 1, ρ₀ = 0 and BPre = c = 0.79 without knowing anything. So an inferrer may
-not choose its own cut-off: it is where both classes' recalls are equal among *other* people, of whom the attacker
-knows the attribute. There c does not matter, and who knows nothing has 0.5.
+not choose its own cut-off: it is where both classes' recalls are equal among the people asked (decision 13 tells why
+not among others). There c does not matter, and who knows nothing has 0.5.
 """
 
 import math

@@ -29,7 +29,7 @@ class Padding(Settings):
     @field_validator("neutral", mode="before")
     @classmethod
     def _a_list_of_names(cls, value: object) -> object:
-        return tuple(value) if isinstance(value, list) else value
+        return tuple(dict.fromkeys(value)) if isinstance(value, list) else value
 
     def check(self, privacy: Privacy) -> None:
         """Refuse to make predictions neutral where more than predictions is published or groups people."""

@@ -58,7 +58,8 @@ def run(job: Job) -> dict[str, Any]:
         name: digest(made.public / name) for name in ("checks.json", "report.html", "README.md")
     }
     write_json(made.public / "manifest.json", manifest)
-    kept = {"verdict.json": verdict.to_json(), "validation.json": validate_verdict(manifest["checks"])}
+    told = {**verdict.to_json(), "protect": list(job.config.protected_attributes)}
+    kept = {"verdict.json": told, "validation.json": validate_verdict(manifest["checks"])}
     for name, content in kept.items():
         write_json(made.private / name, content)
         if not (job.run.published / "manifest.json").exists():  # else those there are the published release's
@@ -80,7 +81,9 @@ def _remedy(config: ReleaseConfig, failed: list[str]) -> str:
     if failed == ["attribute-inference"]:
         hide = "use method predictive-padded with padding.neutral"
         if config.padding.neutral:
-            hide = "put classes together with source.attributes.groups"
+            hide = (
+                "use a larger privacy.k, a smaller padding.rank, or fewer classes (source.attributes.groups)"
+            )
         return f"{hide}, or remove the attribute from privacy.protect"
     if config.privacy.method == "perturbation":
         return "disguise more (with noise: perturbation.amount), or choose another method"

@@ -57,6 +57,10 @@ def _entry(text: str, base: ReleaseConfig) -> Entry:
         )
     tables = base.model_dump(exclude_unset=True)  # what nobody set may not suit this method
     tables.setdefault("privacy", {})["method"] = method
+    if method != "predictive-padded":  # of the others it is refused; they are compared without
+        tables.get("padding", {}).pop("neutral", None)
+    if method == "suppression":
+        tables.pop("obfuscation", None)
     file = available[method].__name__.rpartition(".")[2]
     own = TABLES.get(file, tuple(name for name in (file,) if name in ReleaseConfig.model_fields))
     settings: dict[str, Any] = {}

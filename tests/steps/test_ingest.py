@@ -176,7 +176,7 @@ def test_protecting_without_a_user_table_is_refused(job, run, tmp_path):
     (tmp_path / "ratings.dat").write_text("1::1::5::1\n2::1::4::1\n")
     source = {"format": "movielens-1m", "path": str(tmp_path / "ratings.dat")}
     assert run(job(**source))["attributes"] == {}
-    with pytest.raises(UsageError, match="'gender' is to be protected, but there is no user table"):
+    with pytest.raises(UsageError, match="'gender' is to be hidden or protected, but there is no user table"):
         run(job(**source, privacy={"k": 2, "l": 1, "protect": ["gender"]}))
 
 
