@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tasks.cli import main
 from tasks.errors import UsageError
-from tasks.reverse import restore
+from tasks.reverse import _owned, restore
 
 # Anna got two items, Ben one, Carl none.
 PEOPLE = {"anna": "aa11", "ben": "bb22", "carl": "cc33"}
@@ -189,3 +189,16 @@ def test_the_command(tmp_path, private, capsys):
     assert json.loads(capsys.readouterr().out)["put_back"] == 2
     assert main(command) == 2
     assert "exists already" in capsys.readouterr().err
+
+
+def test_what_a_refused_release_kept_is_found(tmp_path):
+    """The candidate's files stay where it was judged; damaged ones are said to be so."""
+    kept = tmp_path / "work" / "validate" / "private"
+    kept.mkdir(parents=True)
+    pq.write_table(pa.table({"user": ["a"]}), kept / "added.parquet")
+    assert _owned(tmp_path, "added.parquet").num_rows == 1
+    (kept / "added.parquet").write_bytes(b"PAR1 no more")
+    with pytest.raises(UsageError, match="cannot be read"):
+        _owned(tmp_path, "added.parquet")
+    with pytest.raises(UsageError, match="nothing is known of ratings that were added"):
+        _owned(tmp_path, "membership.parquet")
