@@ -1,9 +1,11 @@
-"""Measurements side by side with peers, as ratios in one run: `python -m benchmarks.NAME`, or `make bench`.
+"""Measure our code beside peers, as ratios within one run: `python -m benchmarks.NAME`, or `make bench`.
 
-Every process computes on one thread, like the workers of a release: what is compared is CPU time.
+Every process computes on one thread, like the workers of a release: CPU times are compared.
 """
 
 import os
 
-for _library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):  # before numpy: a pool, once made, keeps its size
+for _library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):  # before numpy is imported: a thread pool keeps its size
     os.environ[f"{_library}_NUM_THREADS"] = "1"
+
+import tasks  # noqa: E402, F401 - chooses the shared cache of compiled kernels before numba is imported

@@ -1,4 +1,4 @@
-"""The attacks' speed and memory, in one run: `python -m benchmarks.attacks [--json FILE] [--only speed|memory]`.
+"""Measure speed and memory of the attacks: `python -m benchmarks.attacks [--json FILE] [--only speed|memory]`.
 
 Speed: Scoring as the gate runs it (knowledge in, ranks out) beside SciPy on the same postings, by CPU time per
 target. The peer is SciPy's own sparse product, a batch of targets at a time (weighted mentions, targets × items,
@@ -28,9 +28,9 @@ from benchmarks import results
 from benchmarks.timing import best_of
 from checks.attacks.scoring import rule as scoring
 from checks.linkage.knowledge import Knowledge
-from checks.linkage.postings import Postings
+from checks.linkage.postings import Postings, postings_of
 from checks.linkage.ranking import BLOCK_TARGETS, rank
-from checks.linkage.rules import World
+from checks.linkage.rules import World, world_of
 
 ROOT = Path(__file__).parents[1]
 KNOWN_ITEMS = 16
@@ -45,8 +45,8 @@ SIZES = (  # ratings, people, items, targets: as MovieLens 1M, as MovieLens 10M,
 
 
 def random_postings(ratings: int, people: int, items: int, directory: Path) -> Postings:
-    """Posting lists of about so many ratings, items as unequally popular as in real data, written as
-    `Postings.build` does."""
+    """Write posting lists of about this many ratings as `Postings.build` does, with a realistic popularity of
+    items."""
     rng = np.random.default_rng(0)
     popularity = rng.lognormal(0, 1.5, items)
     chance = np.minimum(popularity / popularity.sum() * ratings / people, 0.6)
@@ -77,7 +77,7 @@ def random_postings(ratings: int, people: int, items: int, directory: Path) -> P
 
 
 def random_knowledge(postings: Postings, targets: int) -> Knowledge:
-    """So many people, and some of the items of each, drawn at random."""
+    """Draw this many users, and some items of each."""
     rng = np.random.default_rng(1)
     chosen = np.sort(rng.choice(np.flatnonzero(postings.lengths >= KNOWN_ITEMS), targets, replace=False))
     wanted = np.zeros(postings.records, bool)
@@ -95,7 +95,7 @@ def random_knowledge(postings: Postings, targets: int) -> Knowledge:
 
 
 class Peer:
-    """Scoring as one would write it with SciPy."""
+    """Implement the Scoring attack with SciPy, as the peer."""
 
     def __init__(self, postings: Postings, known: Knowledge, weight: np.ndarray, most_items: float) -> None:
         rows, indptr = np.asarray(postings.array("rows")), np.asarray(postings.array("indptr"))
@@ -107,12 +107,12 @@ class Peer:
         self.batches = [slice(start, start + BLOCK_TARGETS) for start in range(0, len(known), BLOCK_TARGETS)]
 
     def products(self) -> None:
-        """The products alone."""
+        """Return the sparse products alone."""
         for batch in self.batches:
             self.mentions[batch] @ self.lists
 
     def ranks(self) -> np.ndarray:
-        """Worst rank of every target's own record."""
+        """Return the worst rank of every target's own record."""
         ranks = []
         for batch in self.batches:
             scores = (self.mentions[batch] @ self.lists).toarray()
@@ -123,7 +123,7 @@ class Peer:
 
 
 def measure_speed(ratings: int, people: int, items: int, targets: int) -> dict[str, Any]:
-    """One size: CPU milliseconds per target of both, and their ratio."""
+    """Measure one size: CPU milliseconds per target of both, and their ratio."""
     with tempfile.TemporaryDirectory(prefix="murmur-bench-") as directory:
         postings = random_postings(ratings, people, items, Path(directory))
         known = random_knowledge(postings, targets)
@@ -150,16 +150,17 @@ def measure_speed(ratings: int, people: int, items: int, targets: int) -> dict[s
 
 
 def measure_memory() -> dict[str, Any]:
-    """The whole way from a source to ranks, in this process and two workers."""
+    """Measure the memory from the source to the ranks, in this process and two workers."""
     from checks.attacks.scoreboard_rh import rule as scoreboard
-    from checks.case import Case
-    from checks.linkage.knowledge import Model, known
-    from checks.raw import RawRelease
-    from checks.seeds import seeded
-    from checks.truth import Truth
+    from checks.evidence.case import Case
+    from checks.evidence.seeds import seeded
+    from checks.evidence.truth import Truth
+    from checks.evidence.views.raw import RawRelease
+    from checks.linkage.drawn_knowledge import draw_knowledge
+    from checks.linkage.knowledge import Model
+    from tasks.cli._peak_memory import PeakMemory
     from tasks.config import Source
     from tasks.engine import engine
-    from tasks.resources import PeakMemory
 
     world = {"users": 71_000, "items": 4_000, "ratings_per_user": 143.0}
     source = Source(format="synthetic", synthetic=world)  # type: ignore[call-arg,arg-type]
@@ -167,18 +168,23 @@ def measure_memory() -> dict[str, Any]:
     found, seconds = {}, {}
     with PeakMemory(interval_seconds=0.05) as memory, engine(2) as workers:
         start = workers.cpu_seconds()
-        truth = Truth.alone(source, datetime.date(2026, 1, 1))
+        truth = Truth.from_source_only(source, datetime.date(2026, 1, 1))
         seconds["truth"], after_truth = workers.cpu_seconds() - start, memory.peak_bytes
         case = Case(RawRelease(truth, low=1.0, high=5.0), truth, engine=workers)
         targets = np.sort(seeded("benchmark").choice(truth.users, MEMORY_TARGETS, replace=False))
         start = workers.cpu_seconds()
-        postings = case.postings
+        postings = postings_of(case)
         seconds["postings"] = workers.cpu_seconds() - start
         for name, (rule_of, model) in attacks.items():
             start = workers.cpu_seconds()
-            knows = known(truth, targets, model)
+            knows = draw_knowledge(truth, targets, model)
             ranks = rank(
-                postings, rule_of(case.world), knows, case.record_of(targets), entropic=True, engine=workers
+                postings,
+                rule_of(world_of(case)),
+                knows,
+                case.record_of(targets),
+                entropic=True,
+                engine=workers,
             )
             seconds[name] = workers.cpu_seconds() - start
             found[name] = float((ranks.user_rank == 1).mean())
@@ -220,7 +226,7 @@ def say_memory(line: dict[str, Any]) -> None:
 
 
 def memory_in_a_process_of_its_own() -> dict[str, Any]:
-    """So that nothing this benchmark holds is counted."""
+    """Run in a process of its own, so that the memory of this benchmark is not counted."""
     command = [sys.executable, "-m", "benchmarks.attacks", "--only", "memory", "--bare"]
     return json.loads(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True).stdout)
 

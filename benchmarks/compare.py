@@ -1,7 +1,7 @@
-"""docs/compare.md and its plot: every method on MovieLens 1M, `python -m benchmarks.compare --data DIR`.
+"""Write docs/compare.md and its plot: every method on MovieLens 1M, `python -m benchmarks.compare --data DIR`.
 
-What is measured is kept after each entry, and an interrupted run goes on there (as long as the code is the same).
-With --page the page is written anew from the figures in results/compare.json, without measuring.
+Results are kept after each entry, and an interrupted run continues there if the code is the same. With --page the page
+is written from the figures in results/compare.json, without measuring.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import results
+from tasks.cli._display import progress_bars
 from tasks.config import parse
-from tasks.display import progress_bars
 from tasks.keys import OwnerKey
+from tasks.recommenders import compared
 from tasks.store import Store
-from tasks.studies.compare import compare
-from tasks.studies.compare_plot import draw, label
-from tasks.studies.compare_utility import RECOMMENDERS
-from tasks.studies.datasets import format_of
+from tasks.studies.compare.comparison import compare
+from tasks.studies.compare.plot import draw, label
+from tasks.studies.datasets import detect_format
 
 DOCS = Path(__file__).parents[1] / "docs"
 FIGURES = results.DIRECTORY / "compare.json"
 NOTES = results.DIRECTORY / "compare.local.json"  # of a run that is under way, or was interrupted
 SNAPSHOT = datetime.date(2026, 1, 1)
-# Nothing private is compared here: with a fixed secret, anybody gets the same figures.
+# The data are public: with a fixed secret, every run gives the same figures.
 KEY = OwnerKey(b"compare".ljust(32, b"."))
 ENTRIES = (
     "predictive-padded",
@@ -47,13 +47,13 @@ ENTRIES = (
     "obfuscation:attribute=gender:strategy=rfpp",
 )
 NAMES = {
-    "microaggregation (imputation central, min_contributors 1)": "as paper 003 has it",
-    "perturbation (scheme gna, amount 2)": "what paper 003 compares with",
+    "microaggregation (imputation central, min_contributors 1)": "as in [Casino2015]",
+    "perturbation (scheme gna, amount 2)": "the comparison in [Casino2015]",
 }
 PLOT = "![Risk against utility](compare.svg)\n\n"
 HEAD = """# Methods compared
 
-`make compare` (MovieLens 1M in `$MURMUR_DATA/ml-1m`) measures all of this anew and writes this page, its plot and
+`make compare` (MovieLens 1M in `$MURMUR_DATA/ml-1m`) measures all methods and writes this page, its plot and
 [the figures](../benchmarks/results/compare.json). For your own data:
 
 ```sh
@@ -66,28 +66,30 @@ release file. Nothing is published: candidates are made below the store's `priva
 
 {plot}## Risk and utility
 
-**Risk**: the gate's attacks on the candidate made from all ratings, refused or not. The worst of those held to 1/k
-(they name people, or undo the noise on a person's values) by the upper bound of its 95 % interval; what learns
-something else (membership, recovery, …) has a scale of its own and stands in the table further down.
+**Risk**: the gate's attacks on the candidate made from all ratings, refused or not. The column shows the worst of the
+attacks whose threshold is 1/k (they re-identify users, or undo the noise on a user's values), as the upper bound of its
+95 % interval. Attacks that infer something else (membership, recovery, …) have their own scales and are in the table
+further down.
 
 **Utility**: recommenders trained on the release of the shadow run (made from 90 % of the ratings) and tested on real
-ratings held out before anything was fitted. Group profiles count as many times as they have members, and a person's
-history is the group's profile; z-scores become ratings with the person's own mean and standard deviation. RMSE and MAE
+ratings held out before anything was fitted. Group profiles count as many times as they have members, and a user's
+history is the group's profile; z-scores become ratings with the user's own mean and standard deviation. RMSE and MAE
 are those of the recommender with the lowest RMSE. nDCG@10 and Recall@10 are those of the one with the best nDCG@10:
-lists of ten out of all items but those the person rated in the 90 %; relevant is a held-out rating of at least three
+lists of ten out of all items except those the user rated in the 90 %; relevant is a held-out rating of at least three
 quarters of the scale (4 of 1 to 5). τ is Kendall's between the order of the {recommenders} recommenders trained on the
 release and that of the same ones trained on the original 90 %, by nDCG@10 and by RMSE. "Own profile": RMSE of the
 released value itself where there is one (for single records, of what a model learns from all of them).
 
-Where every record has every item and predictions fill what was not rated (padded, microaggregation), a release does not
-tell what anybody has seen: nothing can be found by it, and what people turn to next cannot be learned from it; the
-predicted value ranks. Where the centre of the scale fills (microaggregation as in paper 003, GNA), what deviates from
-it was rated: lists get better for the reason for which `recovery` succeeds.
+If every record has every item and predictions fill unrated cells (padded, microaggregation), a release does not reveal
+which items a user has rated. That protects users, but what users choose next cannot be learned from it either; lists
+are then ranked by the predicted value. If the centre of the scale fills unrated cells (microaggregation as in
+[Casino2015], GNA), a value that deviates from it was rated: lists get better for the same reason for which `recovery`
+succeeds.
 """
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure (unless told not to), then write the page and the plot."""
+    """Measure (unless --page is given), then write the page and the plot."""
     asked = _options(arguments)
     logging.basicConfig(format="%(message)s")
     logging.getLogger("murmur").setLevel(logging.INFO)
@@ -113,9 +115,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def measure(data: Path, methods: str) -> dict[str, Any]:
-    """Compare in a store of its own."""
+    """Compare the methods in a temporary store."""
     config = parse(
-        {"release": {"name": "compare"}, "source": {"format": format_of(data), "path": str(data)}},
+        {"release": {"name": "compare"}, "source": {"format": detect_format(data), "path": str(data)}},
         "make compare",
     )
     with tempfile.TemporaryDirectory(prefix="murmur-") as place, progress_bars() as progress:
@@ -123,23 +125,23 @@ def measure(data: Path, methods: str) -> dict[str, Any]:
 
 
 def page(figures: dict[str, Any] | None) -> str:
-    """The whole page; what nobody has measured yet is said to be missing."""
+    """Return the page; figures that are not measured yet are named as missing."""
     if figures is None:
-        return HEAD.format(recommenders=len(RECOMMENDERS), plot="") + "\nNot measured yet: `make compare`.\n"
+        return HEAD.format(recommenders=len(compared()), plot="") + "\nNot measured yet: `make compare`.\n"
     original = {"method": "original, names removed", "settings": {}, "status": "", **figures["original"]}
     rows = [*figures["rows"], original]
     facts = figures["machine"]
     made = f"Data: {figures['dataset']}, {facts['date']}, commit {facts['commit']}.\n"
     return "\n".join(
         [
-            HEAD.format(recommenders=len(RECOMMENDERS), plot=PLOT),
+            HEAD.format(recommenders=len(compared()), plot=PLOT),
             made,
             _overview(rows),
-            "## What refuses them\n",
+            "## Checks that refuse them\n",
             _refusals(figures["rows"]),
             "## Every attack's upper bound\n",
-            "An attack without an interval stands with what it achieved: structure-based and label-based on groups\n"
-            "with the chance of naming the least protected person. –: there is no figure for such a release.\n",
+            "An attack without an interval is listed with its observed success: structure-based and label-based on\n"
+            "groups with the chance of re-identifying the least protected user. –: no figure for such a release.\n",
             _bounds(rows),
             "## Every recommender: RMSE / nDCG@10\n",
             _recommenders(rows),
@@ -199,27 +201,31 @@ def _refusals(rows: list[dict[str, Any]]) -> str:
 def _bounds(rows: list[dict[str, Any]]) -> str:
     table = [["attack", *(str(n) if row["status"] else "original" for n, row in enumerate(rows, start=1))]]
     for name in rows[-1]["risk"]:
-        table.append([name, *(_figure(row["risk"].get(name)) for row in rows)])
+        table.append([name, *(_bound(row, name) for row in rows)])
     return _table(table)
 
 
+def _bound(row: dict[str, Any], attack: str) -> str:
+    return "n/a" if attack in row.get("not_applicable", ()) else _figure(row["risk"].get(attack))
+
+
 def _recommenders(rows: list[dict[str, Any]]) -> str:
-    table = [["release", *(name.replace("_", "-") for name in RECOMMENDERS)]]
+    table = [["release", *(name.replace("_", "-") for name in compared())]]
     for row in rows:
         found = row["recommenders"]
         cells = [
-            f"{found[r]['rmse']:.3f} / {found[r]['ndcg_at_10']:.3f}" if found else "–" for r in RECOMMENDERS
+            f"{found[r]['rmse']:.3f} / {found[r]['ndcg_at_10']:.3f}" if found else "–" for r in compared()
         ]
         table.append([label(row), *cells])
     return _table(table)
 
 
 def _seconds(rows: list[dict[str, Any]]) -> str:
-    """What a method takes to be made, judged and measured; steps an earlier row left are used again."""
+    """Tabulate CPU seconds to make, judge and measure each method; results of earlier rows are reused."""
     parts = {"validate": "gate", "recommenders": "recommenders"}
     table = [["release", "made, with its shadow", *parts.values()]]
     for row in rows:
-        # What the shadow run took is part of what evaluate took.
+        # The seconds of the shadow run are part of those of evaluate.
         steps = {step: spent for step, spent in row["seconds"].items() if not step.startswith("shadow ")}
         other = sum(spent for step, spent in steps.items() if step not in parts)
         table.append([label(row), f"{other:.0f}", *(f"{steps.get(step, 0):.0f}" for step in parts)])

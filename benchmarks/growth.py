@@ -1,12 +1,12 @@
-"""How the work grows with the number of users: `python -m benchmarks.growth [--smallest 2000] [--workers 1,2]`.
+"""Measure how the work grows with the number of users: `python -m benchmarks.growth [--smallest 2000] [--workers 1,2]`.
 
 The whole pipeline (padded, the paper's metric, k=5, the gate included) on Netflix-shaped data of m, 2m, 4m and 8m
 users, at fixed ratings per user and items. The exponent of each stage is the slope of a straight line through the
 logarithms, by least squares; `last` is the exponent of the last doubling alone, where fixed costs weigh least.
-Memory and time of starting the workers are not in it. The paper's algorithm has 1.5.
+Memory and time of starting the workers are not included. The algorithm of [Chang2009] has 1.5.
 
-With two numbers of workers the largest release is made by both: the published bytes must be equal. How much
-faster the stages become that work in parallel counts where others left the cores alone (`others`).
+With two numbers of workers the largest release is made with both: the published bytes must be equal. The speed-up of
+the parallel stages is judged only if other processes left the cores idle (`others`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PARALLEL = ("ingest", "padding", "binning", "clustering", "homogenization", "eva
 
 
 def exponent(sizes: list[int], values: list[float]) -> float | None:
-    """Slope of log(value) over log(size), by least squares; None where that is not defined."""
+    """Return the slope of log(value) over log(size), by least squares; None if it is not defined."""
     if len(sizes) != len(values) or len(sizes) < 2 or min(values) <= 0:
         return None
     x, y = [math.log(size) for size in sizes], [math.log(value) for value in values]
@@ -45,7 +45,7 @@ def exponent(sizes: list[int], values: list[float]) -> float | None:
 
 
 def fit(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Exponents of every stage that all runs have, and of all together."""
+    """Return the exponent of every stage that all runs have, and of all stages together."""
     sizes = [run["users"] for run in runs]
     stages: dict[str, list[float]] = {stage["name"]: [] for stage in runs[-1]["stages"]}
     for run in runs:
@@ -66,7 +66,7 @@ def fit(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def compare_workers(few: dict[str, Any], many: dict[str, Any]) -> dict[str, Any]:
-    """Two makings of the same release: how much faster, and whether the bytes are the same."""
+    """Compare two runs of the same release: speed-up, and whether the bytes are equal."""
 
     def walls(run: dict[str, Any]) -> dict[str, float]:
         return {stage["name"]: stage["wall_seconds"] for stage in run["stages"] if stage["name"] in PARALLEL}
@@ -86,10 +86,10 @@ def compare_workers(few: dict[str, Any], many: dict[str, Any]) -> dict[str, Any]
 
 
 def bars(growth: dict[str, Any], workers: dict[str, Any] | None) -> list[Bar]:
-    """What must hold; a speed-up is held against its bar on quiet cores only."""
+    """Return the bars; the speed-up has one on quiet cores only."""
     found = [
         Bar("growth exponent of the whole pipeline", growth["whole"], "≤", MOST_EXPONENT),
-        # What costs the same at any size flattens the fit; the largest two sizes feel it least.
+        # Costs that do not grow flatten the fit; the two largest sizes are affected least.
         Bar("exponent of the last doubling", growth["last"], "≤", MOST_EXPONENT),
     ]
     if workers:
@@ -100,7 +100,7 @@ def bars(growth: dict[str, Any], workers: dict[str, Any] | None) -> list[Bar]:
 
 
 def show(runs: list[dict[str, Any]], growth: dict[str, Any]) -> str:
-    """CPU seconds by stage and size."""
+    """Tabulate CPU seconds by stage and size."""
 
     def power(value: float | None) -> str:
         return "–" if value is None else f"{value:.2f}"

@@ -1,7 +1,7 @@
-"""The kernels beside their peers, in one run, by CPU time: `python -m benchmarks.kernels [--json FILE]`.
+"""Measure the kernels beside their peers, in one run, by CPU time: `python -m benchmarks.kernels [--json FILE]`.
 
 The machine may be noisy: only ratios within one run count. Ours and the peer's runs alternate; the best of
-each are compared. The data are synthetic, with low-rank structure. Exits 1 where a bar is missed.
+each are compared. The data are synthetic, with low-rank structure. Exits 1 if a bar is missed.
 
 A line without a bar informs only: at Netflix's width naive NumPy spends little of its time on calls, and the
 metric is 25 to 32 times as fast, not the 40 times that it must reach at MovieLens 1M's.
@@ -28,7 +28,7 @@ from tasks.kernels.metrics import distances
 
 @dataclass(frozen=True)
 class Line:
-    """One comparison: peer/ours must reach the bar for a speed, ours/peer must not exceed it for an SSE."""
+    """Represent one comparison: peer/ours must reach the bar for speed, ours/peer must not exceed it for SSE."""
 
     kernel: str
     unit: str
@@ -48,7 +48,7 @@ def sum_of_squares_line(kernel: str, ours: float, peer: float, bar: float) -> Li
 
 
 def padded(rows: int, columns: int, rank: int = 16, seed: int = 0) -> np.ndarray:
-    """Rating vectors as padding makes them: low rank, plus what single observed ratings add."""
+    """Make rating vectors like those of padding: low rank, plus the effect of single observed ratings."""
     rng = np.random.default_rng(seed)
     users = rng.normal(size=(rows, rank)) * np.linspace(1.0, 0.3, rank)
     noise = 0.05 * rng.normal(size=(rows, columns))
@@ -56,13 +56,13 @@ def padded(rows: int, columns: int, rank: int = 16, seed: int = 0) -> np.ndarray
 
 
 def factors(rows: int, rank: int, seed: int = 0) -> np.ndarray:
-    """Users in the space of their factors: what Euclidean clustering of a low-rank matrix works on."""
+    """Make users in factor space, the input of Euclidean clustering of a low-rank matrix."""
     rng = np.random.default_rng(seed)
     return (rng.normal(size=(rows, rank)) * np.linspace(1.0, 0.3, rank)).astype(np.float32)
 
 
 def ratings(users: int = 6_040, items: int = 3_706, count: int = 1_200_000) -> sp.csr_matrix:
-    """About a million ratings (repeated cells collapse), as skewed over users and items as MovieLens 1M."""
+    """Make about a million ratings (repeated cells merge), as skewed over users and items as MovieLens 1M."""
     rng = np.random.default_rng(0)
     activity, popularity = rng.lognormal(0, 1, users), rng.lognormal(0, 1.2, items)
     user = rng.choice(users, count, p=activity / activity.sum())

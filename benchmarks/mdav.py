@@ -1,4 +1,4 @@
-"""Microaggregation beside the textbook, in one run, by CPU time: `python -m benchmarks.mdav [--json FILE]`.
+"""Measure microaggregation beside the textbook, by CPU time: `python -m benchmarks.mdav [--json FILE]`.
 
 One process, one thread. Both must form the same groups, record by record. Exits 1 where the bar is missed.
 """
@@ -18,14 +18,14 @@ from benchmarks.kernels import Line, padded, speed, table
 from benchmarks.timing import cpu_seconds
 from tasks.engine import single_threaded
 from tasks.kernels.mdav import mdav, v_mdav
-from tests.kernels.plain_mdav import plain_mdav, plain_v_mdav
+from tests.tasks.kernels.plain_mdav import plain_mdav, plain_v_mdav
 
 BAR = 8.0
 ROUNDS = 3  # of ours; the textbook takes long enough to be timed once
 
 
 def z_scores(rows: int, columns: int) -> np.ndarray:
-    """Records as microaggregation gets them: low rank and noise, every column standardised."""
+    """Make records like those of microaggregation: low rank and noise, every column standardised."""
     points = padded(rows, columns).astype(np.float64)
     return (points - points.mean(axis=0)) / points.std(axis=0)
 
@@ -33,7 +33,7 @@ def z_scores(rows: int, columns: int) -> np.ndarray:
 def compare(
     name: str, ours: Callable[[], np.ndarray], textbook: Callable[[], np.ndarray], bar: float | None
 ) -> Line:
-    """Time both on the same records; they must agree."""
+    """Time both on the same records; their groups must be equal."""
     found: dict[str, np.ndarray] = {}
     mine = min(cpu_seconds(lambda: found.update(ours=ours())) for _ in range(ROUNDS))
     theirs = cpu_seconds(lambda: found.update(textbook=textbook()))
@@ -42,7 +42,7 @@ def compare(
 
 
 def benchmark(scale: float = 1.0) -> list[Line]:
-    """`scale` shrinks the number of records, for trying it out."""
+    """Compare both algorithms; `scale` below 1 reduces the number of records, for tests."""
     many, few = z_scores(int(24_000 * scale), 100), z_scores(int(2_000 * scale), 100)
     mdav(few[:50], 5)  # compile
     v_mdav(few[:50], 5, 1.1)

@@ -1,4 +1,4 @@
-"""The papers' text taken literally, in NumPy: what a newcomer would write, and what we are compared with."""
+"""Implement the papers' text literally in NumPy, as a baseline."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def naive_distances(x: np.ndarray, y: np.ndarray, max_diff: float) -> np.ndarray:
-    """The metric of paper 000, section 4.2, pair by pair in float64."""
+    """Return the metric of [Chang2009], section 4.2, pair by pair in float64."""
     n = x.shape[1]
     result = np.empty((len(x), len(y)))
     for i in range(len(x)):
@@ -16,7 +16,7 @@ def naive_distances(x: np.ndarray, y: np.ndarray, max_diff: float) -> np.ndarray
 
 
 def mdav(points: np.ndarray, k: int) -> np.ndarray:
-    """Maximum distance to average vector (Domingo-Ferrer and Mateo-Sanz), fixed group size: labels.
+    """Group by maximum distance to average vector (MDAV, [DomingoFerrer2005]) with fixed group size; return labels.
 
     While 3k points are left: the one farthest from their mean, r, and the one farthest from r, s, each take
     their k − 1 nearest. With 2k or more left r takes its nearest once more; the rest is the last group.
@@ -47,7 +47,7 @@ def mdav(points: np.ndarray, k: int) -> np.ndarray:
 
 
 def sum_of_squares(points: np.ndarray, labels: np.ndarray) -> float:
-    """Squared distances of all points to the means of their groups."""
+    """Return the sum of squared distances of all points to the means of their groups."""
     points = points.astype(np.float64)
     return float(
         sum(np.sum((points[labels == c] - points[labels == c].mean(0)) ** 2) for c in np.unique(labels))

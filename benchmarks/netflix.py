@@ -1,13 +1,13 @@
-"""Netflix's size, every stage: `python -m benchmarks.netflix [--users N] [--k 50,5] [--data DIR] [--store DIR]`.
+"""Measure every stage at Netflix's size: `python -m benchmarks.netflix [--users N] [--k 50,5] [--data DIR] …`.
 
-A release per k through tasks/pipeline.py with embedded workers: padded, the paper's metric, the gate included, on
-made-up ratings of Netflix's shape. Stages that do not depend on k are made once and counted for every k. Prints
+One release per k through tasks/pipeline.py with embedded workers: padded, the metric of [Chang2009], the gate included,
+on synthetic ratings of Netflix's shape. Stages that do not depend on k are made once and counted for every k. Prints
 CPU seconds, wall, the peak of all processes (shared pages once) and the rate per stage; then the peers on a slice of
-the same data; then the bars. Exits 1 where one is missed.
+the same data; then the bars. Exits 1 if one is missed.
 
-Work is what the text asks for, whatever shortcut is taken: cells compared are distances × items, with *one* round of
-each t-means. So is naive NumPy's time for the metric-bound stages: its CPU seconds per distance, measured on a slice
-in the same run, times these distances. The paper's algorithm makes several rounds: the ratio is a lower bound.
+Work is counted as the paper describes it, whatever shortcut is taken: cells compared are distances × items, with *one*
+round of each t-means. So is naive NumPy's time for the metric-bound stages: its CPU seconds per distance, measured on a
+slice in the same run, times these distances. The paper's algorithm makes several rounds: the ratio is a lower bound.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ GOAL_CPU_SECONDS = 1_200.0  # ten minutes of two quiet cores
 
 
 def count_work(references: dict[str, dict], k: int) -> dict[str, Any]:
-    """How much there was to do: ratings, cells, and the distances of one round of the paper's algorithm."""
+    """Count the work: ratings, cells, and the distances of one round of the paper's algorithm."""
     counts = {name: reference["counts"] for name, reference in references.items()}
     sizes = np.bincount(np.load(Path(references["binning"]["path"]) / "bins.npy"))
     sizes = sizes[sizes > 0].astype(float)
@@ -69,7 +69,7 @@ def count_work(references: dict[str, dict], k: int) -> dict[str, Any]:
 
 
 def rates(stages: list[dict[str, Any]], work: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every stage with what it did per CPU second."""
+    """Add to every stage its work per CPU second."""
     amounts: dict[str, tuple[float, str]] = {
         name: (count * work["items"] / 1e6, "Mcell compared") for name, count in work["distances"].items()
     }
@@ -86,14 +86,14 @@ def rates(stages: list[dict[str, Any]], work: dict[str, Any]) -> list[dict[str, 
 def against_naive(
     stages: list[dict[str, Any]], work: dict[str, Any], seconds_per_distance: float
 ) -> dict[str, float]:
-    """CPU seconds of the metric-bound stages beside naive NumPy's for the same distances."""
+    """Compare CPU seconds of the metric-bound stages with naive NumPy's for the same distances."""
     naive = seconds_per_distance * sum(work["distances"].values())
     ours = total(stages, METRIC_BOUND)
     return {"ours_cpu_seconds": ours, "naive_cpu_seconds": naive, "ratio": naive / max(ours, 1e-9)}
 
 
 def bars(run: dict[str, Any]) -> list[Bar]:
-    """What a release of this size must keep to."""
+    """Return the bars of a release of this size."""
     peaks = {stage["name"]: stage["peak_bytes"] / GIB for stage in own(run["stages"])}
     making, judging = ([peaks[name] for name in names if name in peaks] for names in (ANONYMIZATION, GATE))
     found = [
@@ -113,7 +113,7 @@ def bars(run: dict[str, Any]) -> list[Bar]:
 
 
 def show(run: dict[str, Any]) -> str:
-    """The stages of one release."""
+    """Tabulate the stages of one release."""
     rows = [[f"k={run['k']}", "CPU-s", "wall s", "peak MiB", "per CPU-s", ""]]
     for stage in run["stages"]:
         rate = f"{results.number(stage['rate'])} {stage['unit']}" if "rate" in stage else ""
@@ -135,7 +135,7 @@ def show(run: dict[str, Any]) -> str:
 
 
 def make_releases(asked: argparse.Namespace, data: Path, store: Path) -> list[dict[str, Any]]:
-    """A release per k; what does not depend on k is handed on from the first."""
+    """Make one release per k; results that do not depend on k are reused from the first."""
     runs: list[dict[str, Any]] = []
     shared: list[dict[str, Any]] = []
     given: dict[str, dict] = {}
@@ -148,7 +148,7 @@ def make_releases(asked: argparse.Namespace, data: Path, store: Path) -> list[di
         run["work"] = count_work(run["references"], k)
         if (run["work"]["users"], run["work"]["items"]) != (asked.users, asked.items):
             sys.exit(
-                f"{data} holds {run['work']['users']:,} users × {run['work']['items']:,} items, not what was asked for"
+                f"{data} holds {run['work']['users']:,} users × {run['work']['items']:,} items, not the size asked for"
             )
         run["stages"] = rates(run["stages"], run["work"])
         runs.append(run)
@@ -160,12 +160,14 @@ def arguments(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--users", type=int, default=USERS)
     parser.add_argument("--items", type=int, default=ITEMS)
     parser.add_argument("--ratings-per-user", type=float, default=RATINGS / USERS)
-    parser.add_argument("--k", default="50,5", help="one release for each; default 50,5")
+    parser.add_argument("--k", default="50,5", help="values of k, one release for each (default 50,5)")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument(
-        "--data", type=Path, help="Parquet parts made earlier; made here where there are none"
+        "--data",
+        type=Path,
+        help="directory of Parquet parts made earlier; filled if it is empty or does not exist",
     )
-    parser.add_argument("--store", type=Path, help="where releases are made (default: a temporary directory)")
+    parser.add_argument("--store", type=Path, help="store of the releases (default: a temporary directory)")
     parser.add_argument("--keep", action="store_true", help="do not remove the releases from --store")
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="default: results/netflix.json at full size"

@@ -1,17 +1,17 @@
-"""Made-up ratings of Netflix's shape: `python -m benchmarks.netflix_shaped OUT [--users 480189] [--seed 0] …`.
+"""Make synthetic ratings of Netflix's shape: `python -m benchmarks.netflix_shaped OUT [--users 480189] [--seed 0] …`.
 
-What is modelled, and from where:
+Modelled, with the origin of each figure:
 
-- counts: 480,189 users, 17,770 items, 100,480,507 ratings, each (user, item) once (the prize data; paper 000, §7)
+- counts: 480,189 users, 17,770 items, 100,480,507 ratings, each (user, item) once ([Chang2009], section 7)
 - activity: quantiles of the ratings per user (39, 96, 259 at the quarters, mean 209, at most 17,653), exact
 - popularity: quantiles of the ratings per item (192, 561, 2,668 at the quarters, at most 232,944, at least 3);
   the weights by which items are drawn are solved for, so that expected counts follow the curve
-- ratings 1..5 in the shares of paper 000, Table 2
-- taste: people pick items with probability ∝ weight × logistic(affinity) without repetition, and rate
+- ratings 1..5 in the shares of [Chang2009], Table 2
+- taste: users choose items with probability ∝ weight × logistic(affinity) without repetition, and rate
   mood + item + affinity + noise: as predictable as `tasks/formats/synthetic.py`, whose constants these are
-- time: 11 November 1999 to 31 December 2005, by day; most people join late, and rate many items on one day
+- time: 11 November 1999 to 31 December 2005, by day; most users join late, and rate many items on one day
 
-The synthetic source (`[source.synthetic]`) draws every item for every person; this draws ratings only, in a
+The synthetic source (`[source.synthetic]`) draws every item for every user; this draws ratings only, in a
 compiled loop, and keeps no more than a part of the users in memory. Other sizes keep the shape: the item curve
 shrinks with the ratings, the share of users who rated an item stays.
 
@@ -40,13 +40,13 @@ USERS, ITEMS, RATINGS = 480_189, 17_770, 100_480_507
 PART_USERS = 8_192  # some 1.7 million ratings, 25 MB
 ROW_GROUP = 131_072
 
-# (share of the people or items, their ratings): Netflix's quartiles and extremes; what lies near the top is set
-# so that the mean is Netflix's, too.
+# (share of users or items, their ratings): Netflix's quartiles and extremes; the point near the top is chosen so that
+# the mean is Netflix's, too.
 ACTIVITY = ((0, 1), (0.25, 39), (0.5, 96), (0.75, 259), (0.99, 1_554), (1, 17_653))
 POPULARITY = ((0, 3), (0.25, 192), (0.5, 561), (0.75, 2_668), (0.95, 42_272), (1, 232_944))
 FEWEST_PER_ITEM = 3
 MOST_PER_USER = 17_653 / 17_770  # of all items
-TABLE_2 = (0.053, 0.117, 0.334, 0.390, 0.267)  # paper 000: per cent of all cells rated 1..5
+TABLE_2 = (0.053, 0.117, 0.334, 0.390, 0.267)  # [Chang2009]: per cent of all cells rated 1..5
 
 TASTES = 16
 USER_SD, ITEM_SD, TASTE_SD, NOISE_SD = 0.42, 0.40, 0.45, 0.80
@@ -61,7 +61,7 @@ _DAY_SECONDS = 86_400
 
 @dataclass(frozen=True)
 class World:
-    """Everything but the users' draws: the same in every process."""
+    """Hold everything except the users' draws: the same in every process."""
 
     seed: int
     counts: np.ndarray  # ratings per user
@@ -74,7 +74,7 @@ class World:
     thresholds: np.ndarray  # between the ratings
 
     def draw(self, start: int, stop: int) -> tuple[np.ndarray, ...]:
-        """(row of the user, item, liking, day) of the ratings of users start..stop."""
+        """Return (row of the user, item, liking, day) of the ratings of users start..stop."""
         ends = np.cumsum(self.counts[start:stop])
         ratings = int(ends[-1])
         item, liking = np.empty(ratings, np.int32), np.empty(ratings, np.float32)
@@ -94,7 +94,7 @@ def make_world(users: int, items: int, ratings: int, seed: int) -> World:
     counts = rng.permutation(_curve(ACTIVITY, users, USERS, ratings, 1, most))
     popularity = _curve(POPULARITY, items, ITEMS, ratings, FEWEST_PER_ITEM, users)
     popularity = rng.permutation(popularity).astype(float)
-    share = 1 / np.arange(1, TASTES + 1)  # few tastes tell most, as in real ratings
+    share = 1 / np.arange(1, TASTES + 1)  # few tastes explain most, as in real ratings
     traits = rng.standard_normal((items, TASTES)) * np.sqrt(share / share.sum())
     fame = np.log(popularity / popularity.mean())
     bias = ITEM_SD * (0.95 * rng.standard_normal(items) + 0.15 * (fame - fame.mean()))  # the known is liked
@@ -121,7 +121,7 @@ def make_world(users: int, items: int, ratings: int, seed: int) -> World:
 def _curve(
     points: tuple[tuple[float, float], ...], size: int, full_size: int, total: int, low: int, high: int
 ) -> np.ndarray:
-    """Whole numbers that follow a quantile curve, lie in low..high and add up to `total`; ascending.
+    """Return whole numbers that follow a quantile curve, lie in low..high and add up to `total`; ascending.
 
     Logarithms are interpolated over normal deviates: between its points the curve is log-normal.
     """
@@ -143,9 +143,9 @@ def _curve(
 
 
 def _weights(popularity: np.ndarray, counts: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    """Item weights whose expected counts are ∝ `popularity`.
+    """Return item weights whose expected counts are ∝ `popularity`.
 
-    Somebody who draws n distinct items has item i with probability about 1 − exp(−w_i·t), t such that these add
+    A user who draws n distinct items has item i with probability about 1 − exp(−w_i·t), t such that these add
     up to n. Taste multiplies w_i by a logistic of a normal deviate of sd `spread`: three Gauss-Hermite nodes.
     """
     target = popularity * (counts.sum() / popularity.sum())
@@ -171,13 +171,13 @@ def _weights(popularity: np.ndarray, counts: np.ndarray, spread: np.ndarray) -> 
 
 
 def _has(weights: np.ndarray, reach: float, liked: np.ndarray) -> np.ndarray:
-    """Probability of having each item, on average over tastes."""
+    """Return the probability of each item, on average over tastes."""
     without = np.exp(-(weights * reach).astype(np.float32) * liked)
     return 1 - (without[0] + 4 * without[1] + without[2]) / 6
 
 
 def _borrowers(counts: np.ndarray, items: int, rng: np.random.Generator) -> np.ndarray:
-    """A place for each of the more active users; place p rates the items j // 3 for j ≡ p, so each has three."""
+    """Assign a place to each of the more active users; place p rates the items j // 3 for j ≡ p, so each has three."""
     able = np.flatnonzero(counts >= np.median(counts))
     each = -(-FEWEST_PER_ITEM * items // len(able))
     if len(able) < FEWEST_PER_ITEM or counts[able].min() < each:
@@ -189,7 +189,7 @@ def _borrowers(counts: np.ndarray, items: int, rng: np.random.Generator) -> np.n
 
 @numba.njit
 def _alias_table(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Walker's alias method: item i stands for itself below level[i], else for other[i]."""
+    """Build the tables of Walker's alias method: item i stands for itself below level[i], else for other[i]."""
     size = len(weights)
     level = weights * (size / weights.sum())
     other = np.arange(size).astype(np.int32)
@@ -214,7 +214,7 @@ def _alias_table(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @numba.njit
 def _mix(value: np.uint64) -> np.uint64:
-    """SplitMix64's finalizer."""
+    """Mix the bits (finalizer of SplitMix64)."""
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return value ^ (value >> np.uint64(31))
@@ -222,18 +222,18 @@ def _mix(value: np.uint64) -> np.uint64:
 
 @numba.njit
 def _uniform(bits: np.uint64) -> float:
-    """In (0, 1)."""
+    """Return a uniform number in (0, 1)."""
     return (float(bits >> np.uint64(11)) + 0.5) * 2.0**-53
 
 
 @numba.njit
 def _normal(first: np.uint64, second: np.uint64) -> float:
-    """Box and Muller."""
+    """Return a normal deviate (Box and Muller)."""
     return np.sqrt(-2 * np.log(_uniform(first))) * np.cos(2 * np.pi * _uniform(second))
 
 
 @numba.njit(fastmath=True)
-def _affinity(traits: np.ndarray, taste: np.ndarray) -> float:
+def _affinity(traits: np.ndarray, taste: np.ndarray) -> np.float32:
     total = np.float32(0)
     for place in range(len(taste)):
         total += traits[place] * taste[place]
@@ -281,7 +281,7 @@ def _draw_users(
             while at < end:
                 state += step
                 bits = _mix(state)
-                one = np.int64(((bits >> np.uint64(32)) * np.uint64(items)) >> np.uint64(32))
+                one = np.int64(((bits >> np.uint64(32)) * np.uint64(items)) >> np.uint64(32))  # type: ignore[assignment]
                 if float(bits & low) * 2.0**-32 >= level[one]:
                     one = other[one]
                 if seen[one]:
@@ -307,7 +307,7 @@ def _draw_users(
 
 
 def write_part(number: int, world: World, directory: Path) -> tuple[np.ndarray, np.ndarray]:
-    """One part of the users as a Parquet file; returns the ratings per item and per value."""
+    """Write one part of the users as a Parquet file; return the ratings per item and per value."""
     start = number * PART_USERS
     user, item, liking, day = world.draw(start, min(start + PART_USERS, len(world.counts)))
     rating = (np.searchsorted(world.thresholds, liking, side="right") + 1).astype(np.int8)
@@ -324,9 +324,9 @@ def write_part(number: int, world: World, directory: Path) -> tuple[np.ndarray, 
 
 
 def generate(out: Path, users: int, items: int, ratings: int, seed: int, workers: int = 2) -> dict:
-    """Write all parts, then give the directory its name; returns the summary."""
-    if out.exists():
-        raise SystemExit(f"{out} is there already; remove it or name another directory")
+    """Write all parts, then rename the directory; return the summary."""
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise SystemExit(f"{out} is not an empty directory; remove it or name another directory")
     world = make_world(users, items, ratings, seed)
     temporary = out.with_name(f".{out.name}.partial")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -359,8 +359,10 @@ def _quantiles(counts: np.ndarray) -> dict[str, float]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Made-up ratings of Netflix's shape, as Parquet parts.")
-    parser.add_argument("out", type=Path, help="a directory that is not there yet")
+    parser = argparse.ArgumentParser(
+        description="Make synthetic ratings of Netflix's shape, as Parquet parts."
+    )
+    parser.add_argument("out", type=Path, help="a directory that is empty or does not exist yet")
     parser.add_argument("--users", type=int, default=USERS)
     parser.add_argument("--items", type=int, default=ITEMS)
     parser.add_argument("--ratings", type=int, help="default: as many per user as Netflix has")

@@ -1,4 +1,4 @@
-"""Homogenization at Netflix's size, by CPU time: `python -m benchmarks.output [--users N] [--items N]`.
+"""Measure homogenization at Netflix's size, by CPU time: `python -m benchmarks.output [--users N] [--items N]`.
 
 The whole step of a padded release at k=5 (multiply out, encode, write, digest), on random factors: what is written does
 not depend on whose they are, and the steps before it take minutes. Three rounds; memory that the machine has never
@@ -22,8 +22,8 @@ from benchmarks.netflix_shaped import ITEMS, USERS
 from benchmarks.results import Bar
 from tasks import pipeline
 from tasks.config import parse
+from tasks.data.ratings import write_ids
 from tasks.engine import engine
-from tasks.ratings import write_ids
 from tasks.store import Store, remove, write_json
 
 FACTORS = 18  # rank 16 and both biases
@@ -32,7 +32,7 @@ INPUTS = ("ingest", "padding", "clustering")
 
 
 def make_inputs(place: Path, users: int, items: int) -> dict[str, dict]:
-    """What the steps before it would have left: ids, a model, groups of k."""
+    """Write the results of the preceding steps: ids, a model, groups of k."""
     rng = np.random.default_rng(0)
     for name in INPUTS:
         (place / name).mkdir()
@@ -47,7 +47,7 @@ def make_inputs(place: Path, users: int, items: int) -> dict[str, dict]:
 
 
 def measure(users: int, items: int, scratch: Path) -> list[float]:
-    """Million cells per CPU second of each round."""
+    """Return million cells per CPU second of each round."""
     config = parse(
         {
             "release": {"name": "output"},

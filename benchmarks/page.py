@@ -1,4 +1,4 @@
-"""docs/benchmarks.md and its plots from the figures in results/: `python -m benchmarks.page`."""
+"""Write docs/benchmarks.md and its plots from the figures in results/: `python -m benchmarks.page`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ DOCS = Path(__file__).parents[1] / "docs"
 HEAD = """# Benchmarks
 
 Made by `python -m benchmarks.page` from the figures in `benchmarks/results/`. Seconds are CPU seconds unless they
-are called wall; only figures of one run are compared with each other. Memory is the peak of all processes, Dask's
+are labelled wall; only figures of the same run are compared. Memory is the peak of all processes, Dask's
 workers included, shared pages counted once.
 """
 
 
 def page(directory: Path = results.DIRECTORY) -> str:
-    """The whole page; what nobody has measured yet is said to be missing."""
+    """Return the page; figures that are not measured yet are named as missing."""
     parts = (
         ("netflix", "Netflix's size", "make bench-netflix", _netflix),
         ("growth", "Growth with the number of users", "make bench", _growth),

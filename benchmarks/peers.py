@@ -1,4 +1,4 @@
-"""Peers on a slice of the same data, in the same run, by CPU time: metric, factorization and grouping.
+"""Measure peers on a slice of the same data, in the same run, by CPU time: metric, factorization and grouping.
 
 Ours and the peers' runs alternate; the best of each are compared. A peer that cannot be imported is in the results
 as "not installed". What is minimised differs: implicit solves weighted systems of the same shape, our groups follow
@@ -8,6 +8,7 @@ the paper's metric and only then the sum of squares (SSE), which MDAV and k-mean
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,14 +18,14 @@ import scipy.sparse as sp
 
 from benchmarks.naive import mdav, naive_distances, sum_of_squares
 from benchmarks.timing import best_of, cpu_seconds
+from tasks.data.factors import open_model
+from tasks.data.ratings import Ratings
+from tasks.data.similarity import Similarity
 from tasks.kernels import als
 from tasks.kernels.bounded_tmeans import bounded_tmeans
+from tasks.kernels.group_tightening import tighten_groups
 from tasks.kernels.metrics import distances
-from tasks.kernels.points import Points
-from tasks.kernels.tighten import tighten
-from tasks.ratings import Ratings
-from tasks.similarity import Similarity
-from tasks.steps.padding import open_model
+from tasks.kernels.rating_vectors import RatingVectors
 
 METRIC, MAX_DIFF = "weighted-squared", 4.0
 METRIC_ROWS = 100
@@ -35,7 +36,7 @@ Measured = TypeVar("Measured")
 
 
 def measure_peers(ingest: Path, padding: Path, ks: list[int]) -> dict[str, Any]:
-    """All comparisons, on users drawn from a release's own padded data."""
+    """Run all comparisons, on users drawn from a release's own padded data."""
     model = open_model(padding)
     users = np.random.default_rng(0).permutation(model.shape[0])
     first, second = np.sort(users[:METRIC_ROWS]), np.sort(users[METRIC_ROWS : 2 * METRIC_ROWS])
@@ -52,7 +53,7 @@ def measure_peers(ingest: Path, padding: Path, ks: list[int]) -> dict[str, Any]:
 
 
 def compare_metric(x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    """The paper's metric: our kernel beside naive NumPy, CPU seconds per distance."""
+    """Compare the paper's metric: our kernel beside naive NumPy, CPU seconds per distance."""
     wide_x, wide_y = x.astype(np.float64), y.astype(np.float64)
     distances(x, y, metric=METRIC, max_diff=MAX_DIFF)
     ours, naive = best_of(
@@ -71,7 +72,7 @@ def compare_metric(x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
 
 
 def compare_factorization(ratings: sp.csr_array, rank: int) -> dict[str, Any]:
-    """Alternating least squares with exact solvers: CPU seconds per iteration."""
+    """Compare alternating least squares with exact solvers: CPU seconds per iteration."""
     csr, csc = sp.csr_matrix(ratings), sp.csc_matrix(ratings)
     rounds = FACTORIZATION_ITERATIONS
 
@@ -94,7 +95,7 @@ def compare_factorization(ratings: sp.csr_array, rank: int) -> dict[str, Any]:
         ("implicit", "implicit.cpu.als", with_implicit),
         ("cmfrec", "cmfrec", with_cmfrec),
     ):
-        found = _peer(module, lambda peer, fit=fit: best_of(2, lambda: fit(peer), ours))
+        found = _peer(module, partial(_time_in_turn, fit, ours))
         if isinstance(found, str):
             result["peers"][name] = found
             continue
@@ -104,16 +105,21 @@ def compare_factorization(ratings: sp.csr_array, rank: int) -> dict[str, Any]:
     return result
 
 
-def compare_grouping(points: Points, rows: np.ndarray, k: int) -> dict[str, Any]:
-    """Groups of at least k on one slice: CPU seconds and SSE. Ours has the vectors as the clustering step has
-    them, in whatever form; the peers have the same vectors as dense rows."""
+def _time_in_turn(fit: Callable[[Any], None], ours: Callable[[], object], peer: Any) -> list[float]:
+    """Return the best CPU seconds of the peer's fit and of ours, taken in turn."""
+    return best_of(2, lambda: fit(peer), ours)
+
+
+def compare_grouping(points: RatingVectors, rows: np.ndarray, k: int) -> dict[str, Any]:
+    """Compare groups of at least k on one slice: CPU seconds and SSE. Our kernel gets the vectors in the form of
+    the clustering step; the peers get the same vectors as dense rows."""
     t = len(rows) // k
     made: dict[str, np.ndarray] = {}
 
     def ours() -> None:
-        measure = {"metric": METRIC, "max_diff": MAX_DIFF, "iterations": 10}
+        measure: dict[str, Any] = {"metric": METRIC, "max_diff": MAX_DIFF, "iterations": 10}
         labels, _ = bounded_tmeans(points, t=t, min_size=k, **measure, rng=np.random.default_rng(0))
-        made["ours"] = tighten(points, labels, min_size=k)
+        made["ours"] = tighten_groups(points, labels, min_size=k)
 
     def textbook() -> None:
         made["MDAV"] = mdav(rows, k)
@@ -148,7 +154,7 @@ def _ratio(theirs: float, ours: float) -> dict[str, float]:
 
 
 def _peer(module: str, measured: Callable[[Any], Measured]) -> Measured | str:
-    """What was measured with the peer's module, or that it is not here."""
+    """Measure with the peer's module, or report that it is not installed."""
     try:
         peer = import_module(module)
     except ImportError:
@@ -157,7 +163,7 @@ def _peer(module: str, measured: Callable[[Any], Measured]) -> Measured | str:
 
 
 def describe(peers: dict[str, Any]) -> list[str]:
-    """One line per comparison."""
+    """Return one line per comparison."""
 
     def line(what: str, name: str, peer: dict[str, float] | str, ours: float) -> str:
         if isinstance(peer, str):

@@ -1,4 +1,4 @@
-"""The plots of docs/benchmarks.md, as SVG: the same bytes for the same figures."""
+"""Draw the plots of docs/benchmarks.md, as SVG: the same bytes for the same figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEAST_SHOWN = 0.02  # of the whole, at the largest size: shorter stages only cro
 
 
 def growth(figures: dict[str, Any], directory: Path) -> None:
-    """CPU seconds over users on logarithmic axes, with the slopes 1 and 1.5 for comparison."""
+    """Draw CPU seconds over users on logarithmic axes, with the slopes 1 and 1.5 for comparison."""
     figure, axes = _axes(6.4, 4.2)
     runs = figures["runs"]
     users = [run["users"] for run in runs]
@@ -35,7 +35,7 @@ def growth(figures: dict[str, Any], directory: Path) -> None:
 
 
 def stages(figures: dict[str, Any], directory: Path) -> None:
-    """CPU seconds of every stage, one bar per k."""
+    """Draw CPU seconds of every stage, one bar per k."""
     runs = figures["runs"]
     names = [stage["name"] for stage in own(runs[0]["stages"])]
     figure, axes = _axes(6.4, 0.9 + 0.36 * len(names))
@@ -63,12 +63,12 @@ def _axes(width: float, height: float) -> tuple[Any, Any]:
 
 
 def _save(figure: Any, path: Path, command: str) -> None:
-    """On white, so that it can be read on a dark page; the command that made the figures stands below."""
+    """Save a figure on white, readable on a dark page, with the command that made it below."""
     import matplotlib as mpl
 
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.text(0.01, 0.005, command, fontsize=6, color="grey")
-    settings = {
+    settings: dict[Any, str] = {
         "svg.hashsalt": f"murmuration {path.stem}",
         "svg.fonttype": "none",
         "font.family": "sans-serif",

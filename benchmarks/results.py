@@ -1,4 +1,4 @@
-"""What a benchmark leaves: figures, the bars they were held against, and the machine, in results/NAME.json."""
+"""Store the results of a benchmark: figures, their bars, and the machine, in results/NAME.json."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PACKAGES = (
 
 @dataclass(frozen=True)
 class Bar:
-    """A figure and what it must reach; `value` None: not measured, which is a bar missed."""
+    """Represent a figure and its limit; `value` None: not measured, which counts as missed."""
 
     name: str
     value: float | None
@@ -48,7 +48,7 @@ class Bar:
 
 
 def verdict(bars: Iterable[Bar]) -> int:
-    """Print every bar; the exit code."""
+    """Print every bar and return the exit code."""
     bars = list(bars)
     for bar in bars:
         print(bar)
@@ -67,13 +67,13 @@ def write(path: Path, figures: dict[str, Any], began: dict[str, Any]) -> None:
 
 
 def read(name: str, directory: Path = DIRECTORY) -> dict[str, Any] | None:
-    """The figures of that name, or None where nobody has measured them."""
+    """Return the figures of that name, or None if they are not measured yet."""
     path = directory / f"{name}.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on, with what, and when."""
+    """Describe the machine, the packages and the date."""
     return {
         "cores": os.cpu_count(),
         "model": _processor(),
@@ -87,7 +87,7 @@ def machine() -> dict[str, Any]:
 
 
 def installed(package: str) -> str | None:
-    """Its version, or None."""
+    """Return the version of a package, or None."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -103,7 +103,7 @@ def _processor() -> str:
 
 
 def _commit() -> str:
-    """The commit that was measured; a `+` where tracked files differ from it."""
+    """Return the commit; a `+` is added if tracked files differ from it."""
     try:
         asked = ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
         done = subprocess.run(asked, cwd=DIRECTORY.parent, capture_output=True, text=True, check=True)
@@ -113,12 +113,12 @@ def _commit() -> str:
 
 
 def number(value: float) -> str:
-    """Three digits, never in powers of ten where they can be avoided."""
+    """Format with three digits, without powers of ten if possible."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """Rows as aligned columns, the first `left` of them to the left; the first row names them."""
+    """Format rows as aligned columns, the first `left` left-aligned; the first row is the header."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         "  ".join(
@@ -130,6 +130,6 @@ def table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
 
 
 def command(module: str, asked: argparse.Namespace, *names: str) -> str:
-    """How to get these figures again: every option that matters, whether it was given or is the default."""
+    """Return the command that gives these figures, with every relevant option, given or default."""
     options = (f"--{name.replace('_', '-')} {getattr(asked, name)}" for name in names)
     return " ".join([f"python -m {module}", *options])

@@ -1,4 +1,4 @@
-"""One release through tasks/pipeline.py, in a process of its own, measured stage by stage.
+"""Measure one release through tasks/pipeline.py stage by stage, in a process of its own.
 
 A process of its own, so that nothing a benchmark holds is counted. Peaks are of all processes, the workers'
 included, shared pages once. Everything heavy is imported, and the workers are started, before the first stage:
@@ -35,7 +35,7 @@ METRIC_BOUND = ("centers", "binning", "clustering")
 
 
 def release_config(name: str, data: Path, k: int) -> dict[str, Any]:
-    """The release that is measured: padded, the paper's metric, everything else as it is by default."""
+    """Return the measured release: padded, the metric of [Chang2009], all other settings default."""
     return {
         "release": {"name": name},
         "source": {"format": "parquet", "path": str(data), "scale": [1.0, 5.0]},
@@ -45,7 +45,7 @@ def release_config(name: str, data: Path, k: int) -> dict[str, Any]:
 
 
 def make_data(directory: Path, users: int, items: int, ratings_per_user: float) -> Path:
-    """Netflix-shaped ratings in this directory: those that are there, if they are as many, else made now."""
+    """Return a directory of Netflix-shaped ratings: those in it if their number is as asked, else new ones."""
     parts = list(directory.glob("*.parquet"))
     rows = sum(pq.read_metadata(part).num_rows for part in parts)
     if parts and rows != round(users * ratings_per_user):
@@ -57,13 +57,15 @@ def make_data(directory: Path, users: int, items: int, ratings_per_user: float) 
         say(f"making ratings of {users:,} users")
         size = {"users": users, "items": items, "ratings": round(users * ratings_per_user)}
         options = [part for name, value in size.items() for part in (f"--{name}", str(value))]
-        command = [sys.executable, "-m", netflix_shaped.__name__, str(directory), *options]
-        subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+        command = [sys.executable, "-m", netflix_shaped.__name__, str(directory.resolve()), *options]
+        made = subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=False)
+        if made.returncode:
+            sys.exit(made.returncode)  # its own message is on stderr
     return directory
 
 
 def warm_up(scratch: Path, workers: int) -> None:
-    """A small release that is not counted: whatever is compiled on first use is compiled in it."""
+    """Make a small release that is not counted, so that everything is compiled and imported once."""
     data = make_data(scratch / "warm-up-data", 1_000, 500, 60.0)
     for k in (5, 50):
         measure(release_config("warm-up", data, k), scratch / "warm-up-store" / str(k), workers=workers)
@@ -72,14 +74,14 @@ def warm_up(scratch: Path, workers: int) -> None:
 def measure(
     config: dict[str, Any], store: Path, *, workers: int, given: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Make a release in a process of its own; `given` are results of steps that are taken over."""
+    """Make a release in a process of its own; `given` are results of steps that are reused."""
     store.mkdir(parents=True, exist_ok=True)
     plan, answer = store / "plan.json", store / "measured.json"
     plan.write_text(
         json.dumps({"config": config, "store": str(store), "workers": workers, "given": given or {}}),
         encoding="utf-8",
     )
-    # What the libraries print must not mix with the benchmark's own answer.
+    # Output of libraries must not mix with the benchmark's own answer.
     command = [sys.executable, "-m", "benchmarks.stages", str(plan), str(answer)]
     subprocess.run(command, cwd=ROOT, stdout=sys.stderr, check=True)
     measured = json.loads(answer.read_text(encoding="utf-8"))
@@ -89,13 +91,13 @@ def measure(
 
 
 def run_plan(plan: dict[str, Any]) -> dict[str, Any]:
-    """Run all steps here and say what each took."""
+    """Run all steps in this process and return the cost of each."""
     from benchmarks.timing import Bystanders, family_seconds
     from tasks import methods, pipeline
+    from tasks.cli._peak_memory import PeakMemory
     from tasks.config import parse
     from tasks.engine import engine
     from tasks.errors import Refused
-    from tasks.resources import PeakMemory
     from tasks.store import Store
 
     config, store = parse(plan["config"]), Store(plan["store"])
@@ -160,7 +162,7 @@ def _import_everything(steps: list[str]) -> None:
 
 
 def _digests(release: Path) -> dict[str, str]:
-    """A digest per file, without what may differ between two makings of the same release."""
+    """Return a digest per file, without fields that differ between two runs of the same release."""
     from tasks.store import digest, digest_of, read_json
 
     found = {file.name: digest(file) for file in sorted(release.iterdir())}
@@ -170,17 +172,17 @@ def _digests(release: Path) -> dict[str, str]:
 
 
 def own(stages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The stages of the release; the shadow run's own are a part of `evaluate` and would count twice."""
+    """Return the stages of the release; those of the shadow run are part of `evaluate` and would count twice."""
     return [stage for stage in stages if not stage["name"].startswith("shadow ")]
 
 
 def total(stages: list[dict[str, Any]], names: tuple[str, ...] | None = None) -> float:
-    """CPU seconds of these stages together."""
+    """Return the sum of the CPU seconds of these stages."""
     return sum(stage["cpu_seconds"] for stage in own(stages) if names is None or stage["name"] in names)
 
 
 def say(words: str) -> None:
-    """Progress of a long run."""
+    """Print progress of a long run."""
     print(words, file=sys.stderr, flush=True)
 
 

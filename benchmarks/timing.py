@@ -1,4 +1,4 @@
-"""CPU time, and a fair way to compare several functions on a noisy machine."""
+"""Measure CPU time, and compare several functions fairly on a noisy machine."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import psutil
 
 
 def cpu_seconds(function: Callable[[], object]) -> float:
-    """CPU seconds of one call in this process."""
+    """Return the CPU seconds of one call in this process."""
     start = time.process_time()
     function()
     return time.process_time() - start
 
 
 def best_of(rounds: int, *functions: Callable[[], object]) -> list[float]:
-    """The best CPU time of each, taken in turn so that all see the same noise."""
+    """Return the best CPU time of each, taken in turn so that all see the same noise."""
     times = [[cpu_seconds(function) for function in functions] for _ in range(rounds)]
     return [min(each) for each in zip(*times, strict=True)]
 
 
 class Bystanders:
-    """How busy others kept the cores while a `with` block ran: a wall time counts only on quiet cores."""
+    """Measure how busy other processes kept the cores during a `with` block: a wall time counts only on quiet cores."""
 
     def __enter__(self) -> Bystanders:
         self._start = time.monotonic(), _busy_seconds(), family_seconds()
@@ -38,12 +38,12 @@ class Bystanders:
 
 
 def family_seconds() -> float:
-    """CPU time of this process and of its children that have ended."""
+    """Return the CPU time of this process and of its children that have ended."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def _busy_seconds() -> float:
-    """CPU time all processes of the machine have had, and what its host took away."""
+    """Return the CPU time of all processes of this machine, and the time its host took away."""
     times = psutil.cpu_times()
     return sum(getattr(times, name, 0.0) for name in ("user", "nice", "system", "irq", "softirq", "steal"))

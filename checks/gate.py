@@ -1,29 +1,37 @@
-"""The gate: runs every registered check and fails closed.
+"""Run every registered check on a release and fail closed.
 
-A check that is missing, skipped, crashed, planned more than it ran, or whose positive control is dead has
-failed. Nothing here raises because a release is bad; it returns a verdict that says so.
+A check has failed when it is missing, skipped or crashed, when it ran fewer trials than planned, or when its positive
+control did not succeed. A bad release raises nothing here: the verdict reports it.
 """
 
 import contextlib
 import datetime
 import logging
-import tempfile
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from checks.case import Case
+from checks.evidence.case import Case
+from checks.evidence.opened_cases import (
+    candidate_case,
+    manifest_snapshot,
+    refuse_unreadable,
+    working_directory,
+)
+from checks.evidence.release import Release
+from checks.evidence.views.raw import RawRelease
+from checks.reconstruction.estimated_ratings import ratings_view
 from checks.registry import Check, registered
-from checks.release import Release
 from checks.result import CheckResult, Finding, Verdict
-from checks.truth import Truth
 from tasks.config import Source
 from tasks.config.gate import check_names
 from tasks.engine import Engine, single_threaded
-from tasks.errors import DiskFull, MurmurError, Refused, UsageError, room_in
-from tasks.store import read_json
+from tasks.errors import DiskFull, MurmurError, Refused, UsageError, place_of, room_in
 
 log = logging.getLogger("murmur.gate")
+
+ATTRIBUTES = "attribute-inference"
 
 
 def judge(
@@ -36,16 +44,16 @@ def judge(
     progress: Callable[[int, int], None] | None = None,
     protect: tuple[str, ...] = (),
 ) -> Verdict:
-    """Run the whole gate on a candidate. A source that cannot be read is a usage error, and a disk that is full ends
-    the judge without a verdict; anything else is one. `protect`: the attributes that must not be told."""
-    private = Path(private_dir)
+    """Run the whole gate on a candidate and return its verdict.
+
+    A source that cannot be read is a usage error, and a full disk ends the gate without a verdict; everything else is
+    part of the verdict. `protect` names the attributes that the release must not reveal.
+    """
     try:
-        with readable("the published files or the membership", private):
-            release = Release(release_dir, private)
-            truth = Truth.read(release, private, source, snapshot, engine)
+        case = candidate_case(release_dir, Path(private_dir), source, snapshot, engine, protect)
     except Refused as problem:
-        return _nothing_to_judge(problem, thresholds)
-    with contextlib.closing(Case(release, truth, private, snapshot, engine, protect)) as case:
+        return _unreadable_candidate(problem, thresholds)
+    with contextlib.closing(case):
         return judge_case(case, thresholds, progress)
 
 
@@ -59,26 +67,26 @@ def audit(
     progress: Callable[[int, int], None] | None = None,
     protect: tuple[str, ...] = (),
 ) -> Verdict:
-    """The whole gate on an existing release, as `murmur audit` runs it; changes nothing."""
-    when = snapshot or snapshot_of(published)
+    """Run the whole gate on an existing release, for `murmur audit`; changes nothing."""
+    when = snapshot or manifest_snapshot(published)
     return judge(published, private, source, when, thresholds or {}, engine, progress, protect)
 
 
 def verify(published: Path) -> Verdict:
-    """What can be told from the published files alone: digests, schema, k and l."""
+    """Run the checks that need only the published files: digests, schema, k and l."""
     offline = {name: check for name, check in registered().items() if check.offline}
     try:
-        with readable("the published files"):
+        with refuse_unreadable("the published files"):
             case = Case(Release(published))
     except Refused as problem:
-        return Verdict([_failed(check, check.threshold, problem.what) for check in offline.values()])
+        return Verdict([_unfinished(check, check.threshold, problem.what) for check in offline.values()])
     return Verdict([run_check(check, case, check.threshold) for check in offline.values()])
 
 
 def judge_case(
     case: Case, thresholds: dict[str, float], progress: Callable[[int, int], None] | None = None
 ) -> Verdict:
-    """Run every registered check on a case; every file under checks/ must have answered."""
+    """Run every registered check on a case; a check file without a result is a failed check."""
     checks = registered()
     if unknown := sorted(set(thresholds) - set(checks)):
         raise UsageError(
@@ -86,87 +94,94 @@ def judge_case(
             where="[gate]",
             remedy=f"the checks are: {', '.join(sorted(checks))}",
         )
-    with single_threaded():  # an audit gives the figures of the run, whatever machine it is on
+    with single_threaded():  # an audit must give the same figures as the run, whatever the machine
         results = []
         for name, check in checks.items():
             results.append(run_check(check, case, thresholds.get(name, check.threshold)))
             if progress:
                 progress(len(results), len(checks))
-            case.forget()  # what the next one does not need need not be in memory
-    answered = {result.name for result in results}
+            case.forget()  # frees what the next check does not need
+    finished = {result.name for result in results}
+    missing = "there is a file for this check but it did not run"
     silent = [
-        CheckResult(
-            name,
-            False,
-            None,
-            None,
-            None,
-            None,
-            0,
-            "gate",
-            "there is a file for this check but it did not run",
-        )
+        CheckResult(name, False, None, None, None, None, 0, "gate", missing, void=True)
         for name in check_names()
-        if name not in answered
+        if name not in finished
     ]
     return Verdict(results + silent)
 
 
-@contextlib.contextmanager
-def readable(what: str, private: Path | None = None) -> Iterator[None]:
-    """Damaged files raise whatever their reader meets first; for the gate they are all one thing. No room for the
-    working files (in `private`) is another."""
-    try:
-        with room_in(_scratch(private)):
-            yield
-    except MurmurError:
-        raise
-    except Exception as problem:
-        raise Refused(
-            f"{what} cannot be read ({type(problem).__name__}); they are damaged or not a release"
-        ) from None
+def run_attack(name: str, case: Case) -> dict[str, Any]:
+    """Run one attack, for `murmur attack`: what it achieved with each kind of attacker knowledge.
 
-
-def _scratch(private: Path | None) -> Path:
-    return private or Path(tempfile.gettempdir())
+    `void` is True when the figures show nothing: a positive control without success, missing trials, a crash.
+    """
+    check = registered()[name]
+    target = "raw" if isinstance(case.release, RawRelease) else "release"
+    if not len(case.targets("knowledge")):
+        raise UsageError(
+            "no user of this source is in the release",
+            where="--source",
+            remedy="name the source the release was made from",
+        )
+    if name == ATTRIBUTES and not case.protect:  # no attribute was named: attack all of them
+        case = replace(case, protect=tuple(case.truth.attributes))
+        if not case.protect:
+            raise UsageError(
+                "the source has no attribute of any user",
+                where="--source",
+                remedy="name a user table with --users and its columns with --attributes, or give --config",
+            )
+    with single_threaded(), contextlib.closing(case):
+        found = run_check(check, case, check.threshold)
+    results = [{"attack": name, "target": target, **outcome.to_json()} for outcome in found.outcomes]
+    return {
+        "status": "done",
+        "attack": name,
+        "target": target,
+        "void": found.void or not found.outcomes,
+        "applicable": found.applicable,
+        "detail": found.detail,
+        "results": results,
+    }
 
 
 def run_check(check: Check, case: Case, threshold: float) -> CheckResult:
-    """One check, and the reasons for failing that no check may decide about itself."""
+    """Run one check; whatever it raises, except a full disk, is a failure of the check."""
     try:
-        with room_in(_scratch(case.private)):
-            finding = check.run(case if check.as_published else case.as_ratings, threshold)
+        with room_in(working_directory(case.private)):
+            finding = check.run(case if check.as_published else ratings_view(case), threshold)
     except DiskFull:  # neither passed nor failed
         raise
     except MurmurError as problem:
-        return _failed(check, threshold, problem.what)
+        return _unfinished(check, threshold, problem.what)
     except Exception as problem:
-        # The message of a foreign exception may quote a source id; its kind and place never do.
-        frame = traceback.extract_tb(problem.__traceback__)[-1]
-        place = f"{type(problem).__name__} in {Path(frame.filename).name}, line {frame.lineno}"
+        # The message of a foreign exception may quote a source id; its type and place never do.
+        place = place_of(problem)
         log.error("check %s crashed: %s", check.name, place)
-        return _failed(
+        return _unfinished(
             check, threshold, f"the check crashed ({place}); a check that cannot finish has failed"
         )
     return _settle(check, finding, threshold)
 
 
 def _settle(check: Check, finding: Finding, threshold: float) -> CheckResult:
-    """Add the reasons for failing that no check may decide about itself."""
-    passed, detail = finding.passed, finding.detail
+    """Apply the reasons for failing that no check may decide about itself."""
+    reasons = []
     if check.controlled and not finding.control:
-        passed = False
-        detail = f"VOID: the positive control did not succeed, so a low figure means nothing. {detail}"
+        reasons.append("the positive control did not succeed, so a low figure shows nothing")
     if finding.planned is not None and finding.planned != finding.n:
-        passed = False
-        detail = f"VOID: {finding.planned:,} trials were planned and {finding.n:,} were run. {detail}"
-    if check.loosened(threshold):
-        detail = (
-            f"LOOSENED by the owner: the threshold is {threshold:g} instead of {check.threshold:g}. {detail}"
-        )
+        reasons.append(f"{finding.planned:,} trials were planned and {finding.n:,} were run")
+    loosened = check.loosened(threshold)
+    passed = bool(finding.passed) and not reasons
+    detail = finding.detail
+    if reasons:
+        detail = f"Void: {'; '.join(reasons)}. {detail}"
+    if loosened:
+        detail = f"The owner loosened the threshold to {threshold:g} (default {check.threshold:g}). {detail}"
     return CheckResult(
         check.name,
-        bool(passed),
+        passed,
         finding.observed,
         threshold if finding.threshold is None else finding.threshold,
         finding.ci_low,
@@ -175,23 +190,32 @@ def _settle(check: Check, finding: Finding, threshold: float) -> CheckResult:
         check.severity,
         detail,
         finding.outcomes,
+        void=bool(reasons),
+        loosened=loosened,
+        applicable=finding.applicable or not passed,  # what failed could fail
     )
 
 
-def _failed(check: Check, threshold: float, why: str) -> CheckResult:
-    return CheckResult(check.name, False, None, threshold, None, None, 0, check.severity, why)
+def _unfinished(check: Check, threshold: float, why: str) -> CheckResult:
+    """Return the result of a check that has no figures: failed and void."""
+    return CheckResult(
+        check.name,
+        False,
+        None,
+        threshold,
+        None,
+        None,
+        0,
+        check.severity,
+        why,
+        void=True,
+        loosened=check.loosened(threshold),
+    )
 
 
-def _nothing_to_judge(problem: Refused, thresholds: dict[str, float]) -> Verdict:
+def _unreadable_candidate(problem: Refused, thresholds: dict[str, float]) -> Verdict:
+    """Return a verdict in which every check has failed because there is nothing to examine."""
     checks = registered().values()
     return Verdict(
-        [_failed(c, thresholds.get(c.name, c.threshold), f"not run: {problem.what}") for c in checks]
+        [_unfinished(c, thresholds.get(c.name, c.threshold), f"not run: {problem.what}") for c in checks]
     )
-
-
-def snapshot_of(published: Path) -> datetime.date:
-    """The snapshot a release says it is of."""
-    try:
-        return datetime.date.fromisoformat(str(read_json(published / "manifest.json")["snapshot"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return datetime.date(1970, 1, 1)  # judge() then says what is wrong with the manifest

@@ -1,6 +1,4 @@
-"""The register of checks: one file under privacy/, attacks/ or utility/ is one check, called after its
-file.
-"""
+"""Register the checks: each file under privacy/, attacks/ or utility/ is one check with the name of the file."""
 
 import importlib
 import pkgutil
@@ -13,16 +11,19 @@ from checks.result import Finding, Severity
 from tasks.config.gate import CHECK_PACKAGES
 
 if TYPE_CHECKING:
-    from checks.case import Case
+    from checks.evidence.case import Case
 
 Run = Callable[["Case", float], Finding]
 
 
 @dataclass(frozen=True)
 class Check:
-    """A registered check. `controlled`: it must bring a positive control; `offline`: it can do without
-    secrets; `larger_is_safer`: its threshold is the least it demands, not the most it allows; `as_published`: it looks
-    at the published numbers themselves, also where they are no ratings (`Case.as_ratings`)."""
+    """Represent one registered check.
+
+    `controlled`: it must report a positive control. `offline`: it needs only the published files. `larger_is_safer`:
+    its threshold is a minimum, not a maximum. `as_published`: it examines the published numbers themselves, also when
+    they are z-scores (`ratings_view` of checks/reconstruction converts them for all other checks).
+    """
 
     name: str
     threshold: float
@@ -34,7 +35,7 @@ class Check:
     as_published: bool = False
 
     def loosened(self, threshold: float) -> bool:
-        """Whether this threshold lets more pass than the check's own."""
+        """Return True when this threshold lets more pass than the default."""
         return threshold < self.threshold if self.larger_is_safer else threshold > self.threshold
 
 
@@ -51,13 +52,13 @@ def check(
     larger_is_safer: bool = False,
     as_published: bool = False,
 ) -> Callable[[Run], Run]:
-    """Register the decorated `run(case, threshold) -> Finding` under the name of its file."""
+    """Register the decorated `run(case, threshold) -> Finding`; `name` must be the name of its file."""
 
     def register(run: Run) -> Run:
         file = run.__module__.rpartition(".")[2].replace("_", "-")
         if file != name:
             raise ValueError(
-                f"the check '{name}' lies in a file called '{file}'; [gate] finds checks by their file"
+                f"the check '{name}' is in a file named '{file}'; [gate] finds checks by file name"
             )
         _REGISTER[name] = Check(
             name, threshold, severity, controlled, offline, run, larger_is_safer, as_published or offline
@@ -68,7 +69,7 @@ def check(
 
 
 def registered() -> dict[str, Check]:
-    """All checks by name, in the order of their files, whoever was imported first."""
+    """Return all checks by name, in the order of their files and not of their import."""
     names = []
     for package in CHECK_PACKAGES:
         for module in sorted(m.name for m in pkgutil.iter_modules([str(Path(__file__).parent / package)])):

@@ -1,10 +1,11 @@
-"""What a check finds, and what the gate makes of it.
+"""Hold what a check observes (`Finding`) and what the gate decides about it (`CheckResult`, `Verdict`).
 
-A check returns a `Finding`; only the gate turns it into a `CheckResult`, so that no check can name, weigh or
-excuse itself.
+A check returns a `Finding`; only the gate turns it into a `CheckResult`, so that no check can choose its own name,
+severity or validity. What a program needs to know is a field; `detail` is for people and is never parsed.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -16,11 +17,11 @@ Severity = Literal["gate", "advisory"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one attack achieved with one kind of knowledge (a line of `murmur attack`).
+    """Hold the success of one attack with one kind of attacker knowledge (a line of `murmur attack`).
 
     `top` is the share of targets within the first 1, 5, 10, 100 people, `group_top` the same among published
-    records, both at the worst rank of a tie (nothing where there are no ranks); `more` holds what only this attack
-    measures.
+    records, both at the worst rank of a tie (empty for an attack that does not rank); `more` holds what only this
+    attack measures.
     """
 
     knowledge: str
@@ -30,7 +31,7 @@ class Outcome:
     more: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """As the contract has it; shares rounded like those of checks.json."""
+        """Return the JSON object of `murmur attack`, with shares rounded as in checks.json."""
         low, high = self.risk.interval
         return {
             "knowledge": self.knowledge,
@@ -49,12 +50,16 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check observed.
+    """Hold what one check observed.
 
-    `control` tells whether the check's positive control (the same attack where it must succeed) succeeded;
-    `planned` is how many trials were planned, where `n` counts those that were run; `threshold` is what was
-    really required, where the release's own promise is stricter than the setting; `outcomes` tell what an attack
-    achieved with each kind of knowledge.
+    `control` is True when the check's positive control (the same attack where it must succeed) succeeded. `planned` is
+    the number of trials that were planned; `n` counts those that were run. `threshold` is the one that was applied,
+    where the release's own promise is stricter than the setting. `outcomes` hold what an attack achieved with each kind
+    of knowledge.
+
+    `applicable` is False when the content of the release leaves this check nothing that it could find, so that passing
+    is no evidence: every group holds every item and the attack uses only which items a record holds. A check derives it
+    from the published values and the source; a manifest's claim alone never suffices.
     """
 
     passed: bool
@@ -67,11 +72,18 @@ class Finding:
     planned: int | None = None
     threshold: float | None = None
     outcomes: tuple[Outcome, ...] = ()
+    applicable: bool = True
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One line of checks.json."""
+    """Represent one line of checks.json.
+
+    `void`: the figures show nothing (the positive control did not succeed, trials are missing, or the check did not
+    finish); a void check has failed. `loosened`: the owner's threshold lets more pass than the default; it is kept in
+    the private verdict.json, and `detail` discloses it to the public. `applicable`: see `Finding`; a check that failed
+    is always applicable.
+    """
 
     name: str
     passed: bool
@@ -83,12 +95,17 @@ class CheckResult:
     severity: Severity
     detail: str
     outcomes: tuple[Outcome, ...] = ()
+    void: bool = False
+    loosened: bool = False
+    applicable: bool = True
 
     def to_json(self) -> dict[str, Any]:
-        """As in checks.json: plain numbers, and null for what is not a number."""
+        """Return the public line: plain numbers, and null for what is not a number."""
         return {
             "name": self.name,
             "passed": bool(self.passed),
+            "applicable": bool(self.applicable),
+            "void": bool(self.void),
             "observed": _number(self.observed),
             "threshold": _number(self.threshold),
             "ci_low": _number(self.ci_low),
@@ -98,29 +115,76 @@ class CheckResult:
             "detail": self.detail,
         }
 
+    @classmethod
+    def from_json(cls, line: Mapping[str, Any]) -> "CheckResult":
+        """Read a public line; one published before `applicable` and `void` existed counts as applicable."""
+        names = ("name", "passed", "observed", "threshold", "ci_low", "ci_high", "n", "severity", "detail")
+        return cls(
+            **{name: line[name] for name in names},
+            void=line.get("void", False),
+            applicable=line.get("applicable", True),
+        )
+
 
 @dataclass(frozen=True)
 class Verdict:
-    """All results of the gate."""
+    """Hold all results of the gate."""
 
     checks: list[CheckResult]
 
     @property
     def passed(self) -> bool:
-        """True when there are results and none that gates has failed."""
+        """Return True when every gating check has passed and at least one of them could have failed."""
         gating = [check for check in self.checks if check.severity == "gate"]
-        return bool(gating) and all(check.passed for check in gating)
+        return any(check.applicable for check in gating) and all(check.passed for check in gating)
 
     @property
     def failed(self) -> list[str]:
-        """Names of the gating checks that failed."""
+        """Return the names of the gating checks that failed."""
         return [check.name for check in self.checks if check.severity == "gate" and not check.passed]
 
+    @property
+    def warnings(self) -> list[str]:
+        """Return the names of the advisory checks that failed."""
+        return [check.name for check in self.checks if check.severity == "advisory" and not check.passed]
+
+    @property
+    def not_applicable(self) -> list[str]:
+        """Return the names of the checks that could not have failed on this release."""
+        return [check.name for check in self.checks if not check.applicable]
+
+    @property
+    def headline(self) -> str:
+        """Summarize the verdict in a few sentences that count only applicable checks."""
+        gating = [check for check in self.checks if check.severity == "gate" and check.applicable]
+        if self.passed:
+            sentences = [f"Passed: all {_counted(len(gating), 'gating check')}."]
+        elif not self.failed:
+            sentences = ["Refused: no applicable gating check was run."]
+        else:
+            names = ", ".join(
+                f"{check.name} (void)" if check.void else check.name for check in gating if not check.passed
+            )
+            sentences = [
+                f"Refused: {len(self.failed)} of {_counted(len(gating), 'gating check')} failed: {names}."
+            ]
+        if self.warnings:
+            sentences.append(
+                f"{_counted(len(self.warnings), 'advisory warning')}: {', '.join(self.warnings)}."
+            )
+        if self.not_applicable:
+            verb = "is" if len(self.not_applicable) == 1 else "are"
+            sentences.append(
+                f"{_counted(len(self.not_applicable), 'check')} {verb} not applicable to this release."
+            )
+        return " ".join(sentences)
+
     def to_json(self) -> dict[str, Any]:
-        """The verdict as stored in verdict.json; `checks` alone is checks.json, `attacks` is the owner's detail."""
+        """Return verdict.json (private): the lines of checks.json, and under `attacks` what each attack achieved."""
         return {
             "passed": self.passed,
             "failed": self.failed,
+            "loosened": [check.name for check in self.checks if check.loosened],
             "checks": [check.to_json() for check in self.checks],
             "attacks": {
                 check.name: [outcome.to_json() for outcome in check.outcomes]
@@ -130,8 +194,12 @@ class Verdict:
         }
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def _number(value: float | None) -> float | None:
-    """Six digits are more than any of the figures deserves, and keep the files the same on every machine."""
+    """Round to six digits, more than any figure is accurate to, so that files are the same on every machine."""
     if value is None or not math.isfinite(value):
         return None
     return round(float(value), 6)

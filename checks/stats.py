@@ -1,4 +1,4 @@
-"""From counts to risks: the one place where intervals and baselines are computed."""
+"""Compute risks from counts: all confidence intervals and residuals over a baseline."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ Z95 = 1.959963984540054
 
 
 def wilson(successes: float, n: float, z: float = Z95) -> tuple[float, float]:
-    """Wilson's score interval of a share; (0, 1) when nothing was tried."""
+    """Return the Wilson score interval of a share; (0, 1) without any trial."""
     if n <= 0:
         return 0.0, 1.0
     share = successes / n
@@ -23,7 +23,7 @@ def wilson(successes: float, n: float, z: float = Z95) -> tuple[float, float]:
 
 
 def difference(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
-    """Newcombe's interval of the difference of two shares, each given as (successes, trials)."""
+    """Return Newcombe's interval of the difference of two shares, each given as (successes, trials)."""
     first, second = (successes / n if n else 0.0 for successes, n in (one, other))
     (low_1, high_1), (low_2, high_2) = wilson(*one), wilson(*other)
     between = first - second
@@ -35,8 +35,8 @@ def difference(one: tuple[float, float], other: tuple[float, float]) -> tuple[fl
 def weighted_sum(
     shares: Sequence[tuple[float, float]], weights: Sequence[float], z: float = Z95
 ) -> tuple[float, float]:
-    """Interval of Σ weight · share for independent shares, each given as (successes, trials), and positive weights:
-    the Wilson intervals put together as Newcombe's difference does (MOVER, Zou and Donner 2008)."""
+    """Return the interval of Σ weight · share for independent shares, each given as (successes, trials), and positive
+    weights: the Wilson intervals are combined as in Newcombe's difference (MOVER, [Zou2008])."""
     centre, below, above = 0.0, 0.0, 0.0
     for (successes, n), weight in zip(shares, weights, strict=True):
         share = successes / n if n else 0.0
@@ -48,27 +48,27 @@ def weighted_sum(
 
 
 def residual(risk: float, baseline: float) -> float:
-    """The part of a risk that the release is to blame for: (r − r₀)/(1 − r₀), 0 where r₀ leaves no room."""
+    """Return the part of a risk that the release causes: (r − r₀)/(1 − r₀), or 0 for a baseline r₀ of 1."""
     return (risk - baseline) / (1 - baseline) if baseline < 1 else 0.0
 
 
 def beyond_chance(successes: int, n: int, chance: float) -> bool:
-    """True when so many successes would come by chance less than once in a million times."""
+    """Return True when chance alone gives this many successes less than once in a million times."""
     return bool(binom.sf(successes - 1, n, chance) < 1e-6)
 
 
 def sample_size(half_width: float, z: float = Z95) -> int:
-    """Trials after which no share's interval is wider than ± this."""
+    """Return the number of trials after which no share's interval is wider than ± `half_width`."""
     return math.ceil((z / (2 * half_width)) ** 2)
 
 
 @dataclass(frozen=True)
 class Risk:
-    """A success rate with its interval and, where there is one, the rate to be had without the release.
+    """Represent a success rate with its interval and the rate that is reached without the release (the baseline).
 
-    The baseline is not a number where none was measured. `ceiling` is the most that one trial can count: finding a
-    group of five names one of its members with a chance of 1/5, so a trial counts 0 to 1/5 and the interval is that
-    of the trials' share of the ceiling.
+    The baseline is NaN when it was not measured. `ceiling` is the maximum that one trial can count: finding a
+    group of five identifies one of its members with a probability of 1/5, so a trial counts 0 to 1/5 and the interval
+    is computed for the trials' share of the ceiling.
     """
 
     successes: float
@@ -78,29 +78,29 @@ class Risk:
 
     @property
     def rate(self) -> float:
-        """Share of successes (0 when nothing was tried)."""
+        """Return the share of successes (0 without any trial)."""
         return self.successes / self.n if self.n else 0.0
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Wilson interval of the rate."""
+        """Return the Wilson interval of the rate."""
         low, high = wilson(self.successes / self.ceiling, self.n)
         return low * self.ceiling, high * self.ceiling
 
     @property
     def gain(self) -> float:
-        """The rate above the baseline, as a share of the room above the baseline."""
+        """Return the rate above the baseline as a share of what the baseline leaves: (rate − r₀)/(1 − r₀)."""
         return residual(self.rate, self.baseline) if self.n else 0.0
 
     @property
     def gain_interval(self) -> tuple[float, float]:
-        """The rate's interval on the scale of the gain."""
+        """Return the interval of the rate on the scale of the gain."""
         low, high = self.interval
         return residual(low, self.baseline), residual(high, self.baseline)
 
 
 def correlation(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
-    """Pearson's r with Fisher's 95 % interval; (0, 0, 0) when one side does not vary at all."""
+    """Return Pearson's r with Fisher's 95 % interval; (0, 0, 0) when one side is constant."""
     if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return 0.0, 0.0, 0.0
     r = float(np.corrcoef(x, y)[0, 1])
@@ -111,14 +111,14 @@ def correlation(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
 
 
 def runs(owner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Entries of one owner stand together: the owners in their order, and where the entries of each begin and end."""
+    """Return the owners of consecutive entries in order, and the bounds of each owner's entries."""
     first = np.flatnonzero(np.append(True, owner[1:] != owner[:-1])) if len(owner) else np.zeros(0, np.int64)
     return owner[first], np.append(first, len(owner))
 
 
 @njit(cache=True, nogil=True)
 def correlations(starts, x, y):  # type: ignore[no-untyped-def]
-    """Pearson's r over the pairs of each run, 0 where one side does not vary."""
+    """Compute Pearson's r over the pairs of each run; 0 when one side is constant."""
     out = np.zeros(len(starts) - 1)
     for run in range(len(out)):
         first, last = starts[run], starts[run + 1]
@@ -135,23 +135,23 @@ def correlations(starts, x, y):  # type: ignore[no-untyped-def]
             yy += dy * dy
             xy += dx * dy
         spread = math.sqrt(xx * yy)
-        if spread > 1e-9 * max(n, 1):  # what rounding leaves of values that are all alike
+        if spread > 1e-9 * max(n, 1):  # smaller: rounding errors of equal values
             out[run] = xy / spread
     return out
 
 
 def fisher_low(r: np.ndarray, n: np.ndarray, z: float = Z95) -> np.ndarray:
-    """Lower end of Fisher's interval of each r, −1 where there are too few pairs for one."""
+    """Return the lower end of Fisher's interval of each r; −1 with three pairs or fewer."""
     inside = np.arctanh(np.clip(r, -0.999999, 0.999999))
     return np.where(n > 3, np.tanh(inside - z / np.sqrt(np.maximum(n - 3, 1))), -1.0)
 
 
 def clustered(successes: np.ndarray, trials: np.ndarray, baseline: float) -> Risk:
-    """The rate over trials of which those of one target belong together (one entry per target).
+    """Return the success rate over trials that are clustered by target (one array entry per target).
 
-    The trials are counted as the number of independent ones that would leave the rate as uncertain as the
-    differences between targets do (Kish's effective sample size): never more than were made; where targets do
-    not differ at all, as many as there are targets.
+    The trials count as the number of independent trials with the same uncertainty as the differences between targets
+    (effective sample size, [Kish1965]): at most the trials that were made, and the number of targets when targets do
+    not differ at all.
     """
     tried, n = int((trials > 0).sum()), float(trials.sum())
     if not tried:

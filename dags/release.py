@@ -1,8 +1,8 @@
-"""A DAG `release_<name>` for every file in releases/; the same steps as `murmur run`, one task each.
+"""Build a DAG `release_<name>` for every file in releases/, with the same steps as `murmur run`, one task each.
 
-This file is parsed again and again, so it draws boxes only: everything heavy is imported inside the tasks.
-Files that cannot be used are left out here and shown as an import error by release_errors.py, so that one
-broken file does not take the other releases down.
+Airflow parses this file again and again, so it only draws boxes: everything heavy is imported inside the tasks.
+Release files that cannot be used are left out here and shown as an import error by release_errors.py, so that one
+broken file does not stop the other releases.
 """
 
 import ast
@@ -13,14 +13,14 @@ from typing import Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Asset, BaseOperator, Param, get_current_context, task
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 import tasks.steps
 from tasks.config import ReleaseConfig
+from tasks.config.release_files import find
 from tasks.engine import workers_wanted
-from tasks.errors import MurmurError, Refused, UsageError
-from tasks.methods import graph, in_words, promised
-from tasks.releases import find
+from tasks.errors import MurmurError, Refused, UsageError, place_of
+from tasks.methods import graph, promise_in_words, promised_parameters
 
 RELEASES = Path(__file__).parent / "releases"
 RETRIES = {"retries": 2, "retry_delay": datetime.timedelta(seconds=10)}
@@ -38,24 +38,24 @@ publication lies in the private part of the store.
 |---|---|
 {steps}
 
-A release that the gate refuses fails in `validate`: its log lists the failed checks and where the report is,
+A release that the gate refuses fails in `validate`: its log lists the failed checks and the place of the report,
 and `publish` never runs. `publish` emits the asset
 `murmur://{config.release.name}`.
 """
 
-APPROVE = "Approve: a person reads the report and lets the release out, or rejects it."
+APPROVE = "Approve: a person reads the report and approves or rejects publication."
 
 
-def build(config: ReleaseConfig, file: str) -> DAG:
-    """Draw the DAG of one release."""
+def make_dag(config: ReleaseConfig, file: str) -> DAG:
+    """Return the DAG of one release."""
     name = config.release.name
     steps = graph(config)
     privacy = config.privacy
     rows = "\n".join(f"| `{step}` | {explain(step).partition(': ')[2] or explain(step)} |" for step in steps)
     with DAG(
         dag_id=f"release_{name}",
-        description=f"{privacy.method}, {in_words(config)}, from a {config.source.format} source",
-        doc_md=DOC.format(config=config, promise=in_words(config), file=file, steps=rows),
+        description=f"{privacy.method}, {promise_in_words(config)}, from a {config.source.format} source",
+        doc_md=DOC.format(config=config, promise=promise_in_words(config), file=file, steps=rows),
         schedule=config.release.schedule,
         start_date=datetime.datetime.combine(config.release.start_date, datetime.time(), datetime.UTC),
         catchup=False,
@@ -64,26 +64,26 @@ def build(config: ReleaseConfig, file: str) -> DAG:
         tags=["release", privacy.method],
         params=promises(config),
     ) as dag:
-        drawn: dict[str, BaseOperator] = {}
+        operators: dict[str, BaseOperator] = {}
         for step, needed in steps.items():
-            drawn[step] = draw(step, config)
-            drawn[step].set_upstream([drawn[n] for n in needed])
+            operators[step] = make_task(step, config)
+            operators[step].set_upstream([operators[n] for n in needed])
         if config.release.approval:
-            insert_approval(drawn["validate"], drawn["publish"], name)
+            insert_approval(operators["validate"], operators["publish"], name)
     return dag
 
 
 def promises(config: ReleaseConfig) -> dict[str, Param]:
-    """What is promised, shown in the trigger form; `const` keeps anybody from weakening it for one run."""
-    values = {"method": config.privacy.method, **promised(config)}
+    """Return the promises for the trigger form; `const` prevents that a run is triggered with weaker ones."""
+    values = {"method": config.privacy.method, **promised_parameters(config)}
     return {
         key: Param(value, const=value, description="fixed by the release file")
         for key, value in values.items()
     }
 
 
-def draw(step: str, config: ReleaseConfig) -> BaseOperator:
-    """One step as one task; it passes on the step's reference."""
+def make_task(step: str, config: ReleaseConfig) -> BaseOperator:
+    """Return the task of one step, which passes on the step's reference."""
     asset = Asset(f"murmur://{config.release.name}")
     outlets = [asset] if step == "publish" else []
 
@@ -106,7 +106,11 @@ def draw(step: str, config: ReleaseConfig) -> BaseOperator:
 
 
 def run(step: str, config: ReleaseConfig, snapshot: datetime.date) -> dict[str, Any]:
-    """Run a step; what no retry can mend (bad input, a refusal) fails the task at once."""
+    """Run a step; what no retry can change (bad input, a refusal) fails the task at once.
+
+    Airflow logs messages and tracebacks. Those of an unexpected exception may quote a source user id, so only its type
+    and place are passed on, unless MURMUR_TRACEBACK is set (as for `murmur`).
+    """
     from tasks.pipeline import run_step
     from tasks.store import Store
 
@@ -121,10 +125,21 @@ def run(step: str, config: ReleaseConfig, snapshot: datetime.date) -> dict[str, 
         return run_step(step, config, snapshot, Store())
     except (UsageError, Refused) as error:
         raise AirflowFailException(str(error)) from None
+    except (
+        MurmurError
+    ) as error:  # its own text has no id; that of the exception it was raised from may have one
+        raise error from None
+    except Exception as problem:
+        if os.environ.get("MURMUR_TRACEBACK"):
+            raise
+        raise AirflowException(
+            f"unexpected {place_of(problem)}\n"
+            "  to do: set MURMUR_TRACEBACK=1 to see the traceback (it may contain private data)"
+        ) from None
 
 
 def snapshot_of(logical_date: datetime.datetime | None) -> datetime.date:
-    """The snapshot a run is about. Never today: a rerun next year must find the same data."""
+    """Return the snapshot a run is about. Never today: a rerun next year must find the same data."""
     if logical_date is None:
         error = MurmurError(
             "this run has no logical date, so it has no snapshot",
@@ -136,7 +151,7 @@ def snapshot_of(logical_date: datetime.datetime | None) -> datetime.date:
 
 
 def insert_approval(validate: BaseOperator, publish: BaseOperator, name: str) -> None:
-    """A person decides between the gate's verdict and publication; no answer means no publication."""
+    """Insert a person's decision between verdict and publication; no answer means no publication."""
     approve = ApprovalOperator(
         task_id="approve",
         doc_md=APPROVE,
@@ -144,17 +159,17 @@ def insert_approval(validate: BaseOperator, publish: BaseOperator, name: str) ->
         body="The gate has passed this release. Its report: "
         "`{{ ti.xcom_pull(task_ids='validate')['path'] }}/candidate/report.html`",
         response_timeout=datetime.timedelta(days=APPROVAL_DAYS),
-        fail_on_reject=True,  # a run that published nothing must not look like one that did
+        fail_on_reject=True,  # a run that published nothing must not look like a successful one
         retries=0,
     )
     validate >> approve >> publish
 
 
 def explain(step: str) -> str:
-    """What a step's file says about itself, read without importing it."""
+    """Return the first paragraph of a step's docstring, read without importing the step."""
     source = Path(tasks.steps.__path__[0], f"{step}.py").read_text(encoding="utf-8")
     return (ast.get_docstring(ast.parse(source)) or step).partition("\n\n")[0].replace("\n", " ")
 
 
 for _path, _config in find(RELEASES)[0].items():
-    globals()[f"release_{_config.release.name}"] = build(_config, _path.name)
+    globals()[f"release_{_config.release.name}"] = make_dag(_config, _path.name)

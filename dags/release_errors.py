@@ -1,13 +1,13 @@
-"""Shows release files that cannot be used as an import error in the Airflow UI, by file and key.
+"""Show unusable release files as an import error in the Airflow UI, by file and key.
 
-A file of its own, because Airflow deactivates every DAG of a file with an import error: release.py draws the
-good ones undisturbed. This file never holds a DAG.
+This is a separate file because Airflow deactivates every DAG of a file with an import error: release.py still defines
+the DAGs of all valid release files. This file never defines a DAG.
 """
 
 from pathlib import Path
 
+from tasks.config.release_files import find
 from tasks.errors import UsageError
-from tasks.releases import find
 
 _errors = find(Path(__file__).parent / "releases")[1]
 if _errors:

@@ -1,7 +1,7 @@
-"""The Dask client: the cluster at `MURMUR_DASK`, or embedded worker processes. Nothing else creates one.
+"""Run functions over blocks on Dask: on the cluster at `MURMUR_DASK`, or on embedded worker processes.
 
-Results never depend on it: blocks follow the data, seeds follow the blocks, and every process computes on one
-thread (BLAS with one and with two threads gives different bytes).
+No other module creates a Dask client. Results never depend on the workers: blocks follow the data, seeds follow the
+blocks, and every process computes on one thread (BLAS with one and with two threads gives different bytes).
 """
 
 import contextlib
@@ -26,18 +26,18 @@ CONNECT_SECONDS = 20
 
 
 class Engine:
-    """Runs a function over blocks, here or on Dask workers; results come back in the blocks' order."""
+    """Run a function over blocks, in this process or on Dask workers; results are in the order of the blocks."""
 
     def __init__(self, client: Any | None = None) -> None:
         self._client = client
 
     @property
     def workers(self) -> int:
-        """Number of worker processes (0: everything runs in this process)."""
+        """Return the number of worker processes (0: everything runs in this process)."""
         return len(self._client.scheduler_info(n_workers=-1)["workers"]) if self._client else 0
 
     def cpu_seconds(self) -> float:
-        """CPU time used so far by this process and by the workers."""
+        """Return the CPU time used so far by this process and by the workers."""
         on_workers = self._client.run(time.process_time, on_error="ignore") if self._client else {}
         return time.process_time() + sum(on_workers.values())
 
@@ -49,7 +49,7 @@ class Engine:
         progress: Callable[[int, int], None] | None = None,
         **common: Any,
     ) -> list[Any]:
-        """`function(block, **common)` for every block. A worker that dies is replaced and its blocks rerun."""
+        """Return `function(block, **common)` for every block. A worker that dies is replaced, its blocks run again."""
         blocks = list(blocks)
         results: list[Any] = [None] * len(blocks)
         for done, (position, result) in enumerate(self._run(function, blocks, common), start=1):
@@ -67,7 +67,7 @@ class Engine:
             return
         from distributed import as_completed
 
-        # Bound here, not passed on: Dask would name a large argument by its bare name, the same in every call.
+        # Bound here, not passed to Dask, which would give a large argument the same key in every call.
         futures = self._client.map(functools.partial(function, **common), blocks, pure=False)
         position_of = {future.key: position for position, future in enumerate(futures)}
         try:
@@ -76,7 +76,9 @@ class Engine:
                 future.release()
         finally:
             self._client.cancel([f for f in futures if not f.done()])
-            for future in futures:  # else the client keeps a failed one's exception, and all its frames hold
+            for future in (
+                futures
+            ):  # else the client keeps the exception of a failed one, and all objects in its frames
                 future.release()
 
 
@@ -93,7 +95,7 @@ def engine(workers: int | None = None) -> Iterator[Engine]:
                 client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
             except OSError:
                 raise UsageError(
-                    "no Dask scheduler answers there",
+                    "no Dask scheduler answers at this address",
                     where=f"MURMUR_DASK={address}",
                     remedy="start it, correct the address, or unset MURMUR_DASK to run embedded workers",
                 ) from None
@@ -108,7 +110,7 @@ def engine(workers: int | None = None) -> Iterator[Engine]:
 
 @contextlib.contextmanager
 def single_threaded() -> Iterator[None]:
-    """Pin BLAS in this process to one thread, like the workers."""
+    """Limit BLAS in this process to one thread, as in the workers."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(limits=1):
@@ -123,7 +125,7 @@ def _embedded(count: int) -> Iterator[Any]:
     from distributed import Client, LocalCluster
 
     settings = {
-        # Ours replace Dask's own: freed memory must go back to the system at once, as theirs say.
+        # These replace Dask's own settings, so its rule to return freed memory at once is repeated here.
         "distributed.nanny.pre-spawn-environ": ONE_THREAD | {"MALLOC_TRIM_THRESHOLD_": "65536"},
         "distributed.worker.memory.spill": False,
         "distributed.worker.memory.target": False,
@@ -131,7 +133,7 @@ def _embedded(count: int) -> Iterator[Any]:
         "distributed.worker.memory.terminate": False,
         "distributed.comm.timeouts.connect": "60s",
     }
-    # Workers inherit our umask, also those that replace a dead one while a step runs.
+    # Workers inherit the umask, also those that replace a dead one while a step runs.
     with dask.config.set(settings), owner_only():
         cluster = LocalCluster(
             n_workers=count,
@@ -146,7 +148,7 @@ def _embedded(count: int) -> Iterator[Any]:
 
 
 def workers_wanted() -> int:
-    """`MURMUR_WORKERS`, or one per core."""
+    """Return `MURMUR_WORKERS`, or one per core."""
     text = os.environ.get("MURMUR_WORKERS", "")
     if not text:
         return os.cpu_count() or 1

@@ -1,11 +1,12 @@
-"""The errors a person sees: what is wrong, where, and what to do about it.
+"""Define the errors that users see: what is wrong, where, and what to do about it.
 
-No message may carry a source user id: messages travel into logs and the Airflow UI.
+No message may contain a source user id: messages get into logs and the Airflow UI.
 """
 
 import contextlib
 import errno
 import os
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class MurmurError(Exception):
-    """An error with a place and a remedy; `exit_code` is what `murmur` returns for it."""
+    """Represent an error with a place and a remedy; `exit_code` is what `murmur` returns for it."""
 
     exit_code = 1
 
@@ -38,17 +39,24 @@ def _rebuild(kind: type[MurmurError], what: str, where: str, remedy: str) -> Mur
 
 
 class UsageError(MurmurError):
-    """The configuration, the command or the input cannot be used as it is."""
+    """Report a configuration, command or input that cannot be used as it is."""
 
     exit_code = 2
 
 
 class DiskFull(MurmurError):
-    """Something could not be written; that says nothing about the release."""
+    """Report that files could not be written; this is no verdict on the release."""
+
+
+def place_of(problem: BaseException) -> str:
+    """Return the type of an exception and the file and line that raised it, never its message: that of a foreign
+    exception may quote a source user id."""
+    frame = traceback.extract_tb(problem.__traceback__)[-1]
+    return f"{type(problem).__name__} in {Path(frame.filename).name}, line {frame.lineno}"
 
 
 def is_full(problem: BaseException) -> bool:
-    """Whether a write failed for want of space; the short writes of NumPy and copied trees only say so."""
+    """Return whether a write failed because the disk is full; NumPy and copytree say so in their message only."""
     if isinstance(problem, OSError) and problem.errno is None:
         return any(sign in str(problem) for sign in ("requested and", *map(os.strerror, FULL)))
     return isinstance(problem, DiskFull) or (isinstance(problem, OSError) and problem.errno in FULL)
@@ -56,8 +64,11 @@ def is_full(problem: BaseException) -> bool:
 
 @contextlib.contextmanager
 def room_in(place: Path, *, scratch: bool = False) -> Iterator[None]:
-    """Say it clearly when the disk is full. Where nothing but our own working files is touched inside (`scratch`),
-    any failure of the disk is ours and not that of the files we judge."""
+    """Raise DiskFull where the disk is full.
+
+    With `scratch`, only working files are touched inside: then any failure of the disk is an error of this run, and no
+    fault of the files that are judged.
+    """
     try:
         yield
     except OSError as problem:
@@ -67,11 +78,11 @@ def room_in(place: Path, *, scratch: bool = False) -> Iterator[None]:
         raise DiskFull(
             "no space left" if full else f"the working files cannot be written ({problem.strerror})",
             where=str(place),
-            remedy="free some space, then run it again" if full else "look after the disk, then run it again",
+            remedy="free some space, then run it again" if full else "check the disk, then run it again",
         ) from None
 
 
 class Refused(MurmurError):
-    """The release cannot be proved safe (or would be worthless), so it is not published."""
+    """Report that a release failed a check or a promise cannot be kept, so it is not published."""
 
     exit_code = 3

@@ -1,7 +1,7 @@
-"""The owner's secret: seeds nobody else can replay, and pseudonyms nobody else can recompute.
+"""Derive random streams, noise and pseudonyms from the owner's secret: without it they cannot be recomputed.
 
-Everything random that protects people is drawn from a stream keyed with this secret (SCIENCE, "periodic
-releases", rule 9); with public names alone anyone could replay the draw and subtract it.
+All randomness that protects users is drawn from a stream keyed with this secret (docs/leaks-and-bars.md); if seeds
+followed from public names alone, an attacker could repeat the draw and subtract it.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ SECRET_BYTES = 32
 
 
 class OwnerKey:
-    """The owner's secret and what is derived from it."""
+    """Hold the owner's secret and derive keys from it."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
@@ -31,7 +31,7 @@ class OwnerKey:
 
     @classmethod
     def load(cls, store_root: Path) -> "OwnerKey":
-        """Read `MURMUR_SECRET_FILE`; in the embedded default it lies in the store and is created once."""
+        """Read `MURMUR_SECRET_FILE`; without it the secret is a file in the store, created once."""
         named = os.environ.get("MURMUR_SECRET_FILE")
         path = Path(named) if named else store_root / "private" / "secret.key"
         if named and not path.is_file():
@@ -57,21 +57,21 @@ class OwnerKey:
 
     @property
     def fingerprint(self) -> str:
-        """Tells whether two runs had the same secret without telling the secret."""
+        """Return a digest that shows whether two runs had the same secret, without disclosing it."""
         return self._mac("fingerprint")[:16].hex()
 
     def rng(self, *names: object) -> "np.random.Generator":
-        """The random stream of one purpose: (release, snapshot, step, block, …)."""
+        """Return the random stream of one purpose: (release, snapshot, step, block, …)."""
         import numpy as np
 
         return np.random.Generator(np.random.PCG64(int.from_bytes(self._mac("rng", *names), "big")))
 
     def noise(self, *names: object) -> "NoiseKey":
-        """The key of the noise of one purpose: (population, what is disguised and how, …)."""
+        """Return the key of the noise of one purpose: (population, what is disguised and how, …)."""
         return NoiseKey(self._mac("noise", *names))
 
     def pseudonyms(self, release: str, snapshot: str, ids: list[str]) -> list[str]:
-        """Keyed hashes of source ids, different in every release and snapshot (128 bits: no collisions)."""
+        """Return keyed hashes of source ids, different in every release and snapshot (128 bits: no collisions)."""
         key = self._mac("pseudonym", release, snapshot)
         return [hmac.digest(key, i.encode("utf-8", "surrogatepass"), "sha256")[:16].hex() for i in ids]
 
@@ -80,11 +80,11 @@ class OwnerKey:
 
 
 class NoiseKey:
-    """Random numbers that belong to cells: the same cell has the same number, in any order and any block.
+    """Draw random numbers that belong to cells: the same cell has the same number, in any order and any block.
 
-    A generator's stream would not do: it ties numbers to an order, and who knows some of them may work out its state
-    and with it all others. Here a number is a block of AES, of which nobody without the key has seen this one
-    (docs/decisions/0010-perturbation.md).
+    A generator's stream does not serve: it ties numbers to an order, and an attacker who knows some of them may compute
+    its state and so all others. Here a number is a block of AES, which cannot be computed without the key, even from
+    all other blocks (docs/decisions/0010-perturbation.md).
     """
 
     def __init__(self, key: bytes) -> None:
@@ -94,21 +94,21 @@ class NoiseKey:
         return "NoiseKey(…)"
 
     def tokens(self, purpose: str, messages: Iterable[bytes]) -> "np.ndarray":
-        """64 bits for each message: what a row or a column of cells is called by."""
+        """Return 64 bits for each message, as the name of a row or a column of cells."""
         import numpy as np
 
         key = _mac(self._key, "tokens", purpose)
         return np.frombuffer(b"".join(hmac.digest(key, m, "sha256")[:8] for m in messages), "<u8")
 
     def uniforms(self, purpose: str, rows: "np.ndarray", columns: "np.ndarray") -> "np.ndarray":
-        """A number of the open interval (0, 1) for each pair of tokens."""
+        """Return a number of the open interval (0, 1) for each pair of tokens."""
         import numpy as np
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-        # One block a cell: there is no chain between cells that a mode would have to protect.
+        # One block per cell: there is no chain of blocks that another mode would have to protect.
         cipher = Cipher(algorithms.AES(_mac(self._key, "uniforms", purpose)), modes.ECB())  # noqa: S305
         blocks = np.column_stack([rows, columns]).astype("<u8", copy=False)
-        drawn = np.empty((len(rows) + 1, 2), "<u8")  # the library asks for a little more room than it fills
+        drawn = np.empty((len(rows) + 1, 2), "<u8")  # the library needs slightly more room than it fills
         given, taken = (array.reshape(-1).view(np.uint8).data for array in (blocks, drawn))
         cipher.encryptor().update_into(given, taken)
         # 52 bits: with 53 the highest number would round to 1.
@@ -130,7 +130,7 @@ def _create(path: Path) -> None:
     finally:
         os.close(handle)
     try:
-        os.link(temporary, path)  # fails if another process was quicker: its secret counts
+        os.link(temporary, path)  # fails if another process was quicker: then its secret is used
     except FileExistsError:
         pass
     finally:

@@ -1,28 +1,36 @@
-"""The ordered steps of a release; `run_step` serves the DAG, `run` serves `murmur run`. One way, two drivers.
+"""Run the steps of a release in order: `run_step` serves the DAG, `run` serves `murmur run`.
 
-A step reads its inputs from the store, writes into its own directory and closes with `step.json`. The same
-inputs, parameters, code and secret give the same key: then the step is not run again but its result is used.
+A step reads its inputs from the store, writes into its own directory and closes with `step.json`. The same inputs,
+parameters, code and secret give the same key: then the step is not run again but its earlier result is used.
+
+The key of a step is complete because a step sees nothing that is not in it. `params(config)` of the step picks its
+settings; `run(job)` gets these parameters and never the configuration. A step that runs other steps (the shadow run,
+the search for the share to suppress) carries their parameters in its own, as a `Plan`, and hands that plan to them; of
+the configuration the run inside it has the release's name and seed only, which are in every key.
 """
 
 import contextlib
 import datetime
 import logging
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from filelock import FileLock, Timeout
+from pydantic import SerializeAsAny
 
 from tasks import methods
 from tasks.config import ReleaseConfig
+from tasks.config.base import Settings
 from tasks.engine import Engine, engine
 from tasks.errors import UsageError, is_full, room_in
-from tasks.keys import OwnerKey
+from tasks.keys import NoiseKey, OwnerKey
 from tasks.progress import Progress, StepProgress, log_progress
 from tasks.store import (
     Store,
@@ -38,15 +46,41 @@ from tasks.store import (
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
 
 log = logging.getLogger("murmur")
 
 Watch = Callable[[str], contextlib.AbstractContextManager[object]]
+ParamsT = TypeVar("ParamsT")
+InputsT = TypeVar("InputsT")
+
+
+class PlannedStep(Settings):
+    """Represent one step of a plan: the steps whose results it reads, and its parameters."""
+
+    inputs: tuple[str, ...]
+    params: SerializeAsAny[Settings]
+
+
+class Plan(Settings):
+    """Hold the steps of a run inside a step, with all their parameters: they are part of the outer step's key."""
+
+    steps: dict[str, PlannedStep]
+
+
+def plan(config: ReleaseConfig, names: tuple[str, ...]) -> Plan:
+    """Return the plan of some steps of a release."""
+    return Plan(
+        steps={
+            name: PlannedStep(inputs=methods.inputs(name, config), params=step_module(name).params(config))
+            for name in names
+        }
+    )
 
 
 @dataclass(frozen=True)
 class Run:
-    """One release being made: what, when, where, with which secret and workers."""
+    """Represent one release being made: its settings, snapshot and store, the owner's secret and the workers."""
 
     config: ReleaseConfig
     snapshot: datetime.date
@@ -56,77 +90,117 @@ class Run:
     work: Path
     progress: Progress
     seconds: dict[str, float] = field(default_factory=dict)
-    given: dict[str, dict] = field(default_factory=dict)  # results this run has, made by it or handed to it
+    given: dict[str, dict] = field(default_factory=dict)  # references this run has made or was handed
     purpose: str = "release"
     watch: Watch = contextlib.nullcontext  # entered with a step's name while that step runs
+    plan: Plan | None = None  # of a run inside a step; None: the steps' parameters follow from `config`
 
     @property
     def private(self) -> Path:
-        """The owner's directory of this release."""
+        """Return the owner's directory of this release."""
         return self.store.private(self.config.release.name, self.snapshot)
 
     @property
     def published(self) -> Path:
-        """The public directory of this release."""
+        """Return the public directory of this release."""
         return self.store.published(self.config.release.name, self.snapshot)
 
     def rng(self, *names: object) -> "np.random.Generator":
-        """A keyed random stream for this release and snapshot."""
+        """Return a keyed random stream of this release and snapshot."""
         return self.key.rng(
             self.purpose, self.config.release.name, self.snapshot, self.config.clustering.seed, *names
         )
 
+    def noise(self, *names: object) -> NoiseKey:
+        """Return the key of noise that does not depend on the release and the snapshot, only on `names`."""
+        return self.key.noise(self.purpose, *names)
+
+    def pseudonyms(self, ids: "pa.Array") -> "pa.Array":
+        """Return the names that users have in this run; a shadow run uses others, so that the two cannot be joined."""
+        import pyarrow as pa
+
+        name = self.config.release.name
+        known_as = name if self.purpose == "release" else f"{self.purpose} of {name}"
+        return pa.array(
+            self.key.pseudonyms(known_as, self.snapshot.isoformat(), ids.to_pylist()), pa.string()
+        )
+
     def title(self, step: str) -> str:
-        """What a step is called where several runs are told apart."""
+        """Return the name of a step in logs and progress, where the steps of several runs appear."""
         return step if self.purpose == "release" else f"{self.purpose} {step}"
 
-    def shadow(self, work: Path, given: dict[str, dict]) -> "Run":
-        """The same release made from other ratings, elsewhere: for measuring utility, never published. `given` are
-        the results it begins with."""
-        return replace(self, work=work, given=given, purpose="shadow")
+    def planned(self, name: str) -> PlannedStep:
+        """Return what a step of this run reads and its parameters."""
+        if self.plan is not None:
+            return self.plan.steps[name]
+        return plan(self.config, (name,)).steps[name]
 
 
 @dataclass(frozen=True)
-class Job:
-    """What a step is given."""
+class StepContext(Generic[ParamsT]):
+    """Hold what a computation needs beside its inputs: parameters, a directory, workers, keyed randomness, progress."""
 
-    run: Run
-    name: str
-    params: Any
-    inputs: dict[str, Path]
+    params: ParamsT
     out: Path
-    progress: StepProgress  # called with (done, total)
+    engine: Engine
+    rng: Callable[..., "np.random.Generator"]
+    noise: Callable[..., NoiseKey]
+    progress: Callable[[int, int], None]  # called with (done, total)
 
-    @property
-    def config(self) -> ReleaseConfig:
-        """The release's settings."""
-        return self.run.config
 
-    @property
-    def snapshot(self) -> datetime.date:
-        """The snapshot the release is about."""
-        return self.run.snapshot
+@dataclass(frozen=True)
+class Job(StepContext[ParamsT], Generic[ParamsT, InputsT]):
+    """Hold what a step is given. There is no way from here to the configuration: see the module's docstring."""
 
-    @property
-    def engine(self) -> Engine:
-        """Runs functions over blocks."""
-        return self.run.engine
+    inputs: InputsT
+    snapshot: datetime.date
+    purpose: str  # "release", or the purpose of the run inside a step
+    private: Path
+    published: Path
+    store: Store
+    pseudonyms: Callable[["pa.Array"], "pa.Array"]
+    inner_run: Callable[..., Run]
 
-    @property
-    def ratings(self) -> Path:
-        """The ratings this step works on: as ingested, or as a step before it changed them (methods.CHANGES)."""
-        changed = next((name for name in methods.CHANGES if name in self.inputs), "ingest")
-        return self.inputs[changed]
+    def context(self, params: Any) -> StepContext[Any]:
+        """Return this step's context for a part of it that has parameters of its own."""
+        return StepContext(params, self.out, self.engine, self.rng, self.noise, self.progress)
 
-    def rng(self, *names: object) -> "np.random.Generator":
-        """The keyed random stream of this step (and block)."""
-        return self.run.rng(self.name, *names)
+
+def _inner_run(
+    outer: Run, steps: Plan, given: dict[str, Path], work: Path, purpose: str, *, silent: bool = False
+) -> Run:
+    """Return a run of some steps inside a step, from the results in `given`; nothing of it is ever published."""
+    references = {
+        name: {"path": str(place), "digest": digest_of(files_below(place)), "counts": {}}
+        for name, place in given.items()
+    }
+    return replace(
+        outer,
+        config=_name_and_seed(outer.config),
+        plan=steps,
+        given=references,
+        work=work,
+        purpose=purpose,
+        progress=_no_progress if silent else outer.progress,
+    )
+
+
+def _name_and_seed(config: ReleaseConfig) -> Any:
+    """Return a configuration without anything else: reading any other key raises AttributeError."""
+    return SimpleNamespace(
+        release=SimpleNamespace(name=config.release.name),
+        clustering=SimpleNamespace(seed=config.clustering.seed),
+    )
+
+
+def _no_progress(step: str, done: int, total: int) -> None:
+    return None
 
 
 def open_run(
     config: ReleaseConfig, snapshot: datetime.date, store: Store, workers: Engine, progress: Progress
 ) -> Run:
-    """Bring together what a run needs; the secret is created where the embedded default has none."""
+    """Return a run; the owner's secret is created where the embedded default has none."""
     with owner_only():
         work = store.private(config.release.name, snapshot) / "work"
         key = OwnerKey.load(store.root)
@@ -147,22 +221,22 @@ def run(
     progress: Progress | None = None,
     seconds: dict[str, float] | None = None,
 ) -> dict[str, Any]:
-    """All steps in order, as `murmur run` does; `seconds` collects CPU time by step.
+    """Run all steps in order, as `murmur run` does; `seconds` collects CPU time by step.
 
-    Raises Refused when the gate does.
+    Raises Refused when the gate refuses the release.
     """
     with engine() as workers:
         release = open_run(config, snapshot, store, workers, progress or log_progress)
         if seconds is not None:
             release = replace(release, seconds=seconds)
-        with _alone(release):
+        with _exclusive(release):
             references = [execute(name, release) for name in methods.graph(config)]
         return references[-1]
 
 
 @contextlib.contextmanager
-def _alone(release: Run) -> Iterator[None]:
-    """Two runs of one snapshot with different settings would overwrite each other's intermediates."""
+def _exclusive(release: Run) -> Iterator[None]:
+    """Refuse a second run of one snapshot: with other settings it would overwrite the first one's intermediates."""
     lock = FileLock(release.private / ".run.lock", timeout=0, mode=0o600)
     try:
         with lock:
@@ -176,7 +250,7 @@ def _alone(release: Run) -> Iterator[None]:
 
 
 def execute(name: str, release: Run) -> dict[str, Any]:
-    """Run a step, or return what an equal earlier run of it left."""
+    """Run a step, or return the reference that an equal earlier run of it left."""
     if name not in release.given:
         with owner_only(), room_in(release.work / name):
             release.given[name] = _execute(name, release)
@@ -184,36 +258,23 @@ def execute(name: str, release: Run) -> dict[str, Any]:
 
 
 def _execute(name: str, release: Run) -> dict[str, Any]:
-    module = import_module(f"tasks.steps.{name}")
+    module, planned = step_module(name), release.planned(name)
     out = release.work / name
     out.parent.mkdir(parents=True, exist_ok=True)
-    inputs = {needed: execute(needed, release) for needed in methods.inputs(name, release.config)}
-    params = module.params(release.config)
-    key = digest_of(
-        {
-            "step": name,
-            "purpose": release.purpose,
-            "params": params.model_dump(mode="json"),
-            "inputs": {needed: reference["digest"] for needed, reference in inputs.items()},
-            "external": _external(module, release),
-            "release": release.config.release.name,
-            "snapshot": release.snapshot.isoformat(),
-            "seed": release.config.clustering.seed,
-            "secret": release.key.fingerprint,
-            "code": code_version(),
-        }
-    )
+    inputs = {needed: execute(needed, release) for needed in planned.inputs}
+    digests = {needed: reference["digest"] for needed, reference in inputs.items()}
+    key = step_key(name, release, planned.params, digests)
     # Two runs of one step at once (a cleared task beside its successor) must not write the same files.
     with FileLock(out.parent / f".{name}.lock", mode=0o600):
-        # Publication looks at what is published each time; every other step is its inputs' consequence.
+        # Publication looks at what is published each time; every other step follows from its inputs.
         reference = None if name == "publish" else _finished(out, key)
         if reference is None:
             remove(out)
-            places = {n: Path(r["path"]) for n, r in inputs.items()}
-            with measured(name, release), _gone_if_full(out):
+            places = {needed: Path(reference["path"]) for needed, reference in inputs.items()}
+            with log_cpu_time(name, release), _removed_if_disk_full(out):
                 out.mkdir(parents=True)
                 progress = StepProgress(release.title(name), release.progress)
-                counts = module.run(Job(release, name, params, places, out, progress))
+                counts = module.run(job_of(release, name, planned.params, places, out, progress))
                 progress.finish()
                 restrict(out)
                 files = files_below(out)
@@ -223,13 +284,67 @@ def _execute(name: str, release: Run) -> dict[str, Any]:
     return reference
 
 
-def _external(module: Any, release: Run) -> Any:
-    """What a step reads from outside the store (the source), in a form that changes when that does."""
-    return module.external(release.config, release.snapshot) if hasattr(module, "external") else None
+def step_module(name: str) -> ModuleType:
+    """Return the module of a step: `Params`, `params(config)`, `Inputs`, `RESULT` and `run(job)`."""
+    return import_module(f"tasks.steps.{name}")
+
+
+def step_key(name: str, release: Run, params: Settings, digests: Mapping[str, str]) -> str:
+    """Return the digest of everything that the result of a step depends on."""
+    module = step_module(name)
+    # What a step reads from outside the store (the source), in a form that changes when that does.
+    external = module.external(params, release.snapshot) if hasattr(module, "external") else None
+    return digest_of(
+        {
+            "step": name,
+            "purpose": release.purpose,
+            "params": params.model_dump(mode="json"),
+            "inputs": dict(digests),
+            "external": external,
+            "release": release.config.release.name,
+            "snapshot": release.snapshot.isoformat(),
+            "seed": release.config.clustering.seed,
+            "secret": release.key.fingerprint,
+            "code": code_version(),
+        }
+    )
+
+
+def job_of(
+    release: Run,
+    name: str,
+    params: Any,
+    places: Mapping[str, Path],
+    out: Path,
+    progress: Callable[[int, int], None],
+) -> Job[Any, Any]:
+    """Return what a step is given."""
+    return Job(
+        params=params,
+        out=out,
+        engine=release.engine,
+        rng=partial(release.rng, name),
+        noise=release.noise,
+        progress=progress,
+        inputs=_open_inputs(step_module(name).Inputs, places),
+        snapshot=release.snapshot,
+        purpose=release.purpose,
+        private=release.private,
+        published=release.published,
+        store=release.store,
+        pseudonyms=release.pseudonyms,
+        inner_run=partial(_inner_run, release),
+    )
+
+
+def _open_inputs(kind: type, places: Mapping[str, Path]) -> Any:
+    """Return a step's `Inputs`; a field is named after the step it comes from, or after what that step makes."""
+    names = {one.name for one in fields(kind)}
+    return kind(**{n if n in names else step_module(n).RESULT: place for n, place in places.items()})
 
 
 def _finished(out: Path, key: str) -> dict[str, Any] | None:
-    """The reference to a finished step: paths, digests and counts, never data."""
+    """Return the reference to a finished step (paths, digests and counts, never data), None where there is none."""
     closing = out / "step.json"
     if not closing.exists():
         return None
@@ -245,8 +360,8 @@ def _finished(out: Path, key: str) -> dict[str, Any] | None:
 
 
 @contextlib.contextmanager
-def _gone_if_full(out: Path) -> Iterator[None]:
-    """What a step could not finish for want of space must not take any."""
+def _removed_if_disk_full(out: Path) -> Iterator[None]:
+    """Remove what a step wrote before the disk was full, so that it takes no space."""
     try:
         yield
     except Exception as problem:
@@ -256,8 +371,8 @@ def _gone_if_full(out: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def measured(step: str, release: Run) -> Iterator[None]:
-    """Log a step and add up its CPU seconds, those of the Dask workers included."""
+def log_cpu_time(step: str, release: Run) -> Iterator[None]:
+    """Log a step and add up its CPU seconds, including those of the Dask workers."""
     name = release.title(step)
     cpu, wall = release.engine.cpu_seconds(), time.monotonic()
     try:
@@ -271,13 +386,17 @@ def measured(step: str, release: Run) -> Iterator[None]:
 
 @cache
 def code_version() -> str:
-    """Version and a digest of all code, the judge's too: no result or verdict of other code is taken for ours."""
-    roots = [Path(__file__).parent, Path(__file__).parent.with_name("checks")]
-    kinds = {".py", ".toml", ".html", ".css"}
+    """Return the version and a digest of all code, checks included: no result or verdict of other code is reused."""
+    here = Path(__file__).parent
+    return f"{version('murmuration')}+{code_digest(here, here.with_name('checks'))}"
+
+
+def code_digest(*packages: Path) -> str:
+    """Return a digest of every file of these packages, templates and settings included, but not of compiled files."""
     sources = {
-        f"{root.name}/{file.relative_to(root)}": digest(file)
-        for root in roots
-        for file in sorted(root.rglob("*"))
-        if file.suffix in kinds
+        f"{package.name}/{file.relative_to(package)}": digest(file)
+        for package in packages
+        for file in sorted(package.rglob("*"))
+        if file.is_file() and "__pycache__" not in file.parts
     }
-    return f"{version('murmuration')}+{digest_of(sources)[:12]}"
+    return digest_of(sources)[:12]

@@ -1,4 +1,4 @@
-"""How far steps are: in the log in quarters, on a terminal as bars (tasks/display.py)."""
+"""Report the progress of steps: in the log in quarters, on a terminal as bars (tasks/cli/_display.py)."""
 
 import logging
 import time
@@ -10,39 +10,39 @@ log = logging.getLogger("murmur")
 
 
 class StepProgress:
-    """Tells how far one step is. A step that says nothing itself is still seen to begin and to end."""
+    """Report the progress of one step. A step that reports nothing itself is still shown to begin and to end."""
 
-    def __init__(self, step: str, tell: Progress) -> None:
-        self._step, self._tell = step, tell
-        self._told = (0, 1)
-        tell(step, 0, 1)
+    def __init__(self, step: str, report: Progress) -> None:
+        self._step, self._report = step, report
+        self._last = (0, 1)
+        report(step, 0, 1)
 
     def __call__(self, done: int, total: int) -> None:
-        """So much of so much is done."""
-        self._told = done, total
-        self._tell(self._step, done, total)
+        """Report that `done` of `total` is done."""
+        self._last = done, total
+        self._report(self._step, done, total)
 
     def finish(self) -> None:
-        """All of it is done."""
-        done, total = self._told
+        """Report that all is done."""
+        done, total = self._last
         if done < total:
             self(total, total)
 
 
 class LogProgress:
-    """Progress for logs: a line when a step begins and at each quarter, with the time left."""
+    """Log progress: a line when a step begins and at each quarter, with the time left."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        # When the clock was started, and how much was done by then.
+        # When the clock was started, and how much was done at that time.
         self._since: dict[str, tuple[float, int]] = {}
         self._quarters: dict[str, int] = {}
 
     def __call__(self, step: str, done: int, total: int) -> None:
-        """Log a beginning, or a quarter that is newly reached.
+        """Log the start of a step, or a quarter that is newly reached.
 
-        0 starts the clock anew: when a step begins, and when it comes to what it counts (time spent on something else
-        before tells nothing about it).
+        0 restarts the clock: when a step begins, and when it begins the part whose blocks it counts (the time spent
+        before does not predict the time left).
         """
         if done == 0 or step not in self._since:
             self._since[step], self._quarters[step] = (self._clock(), done), 0

@@ -1,7 +1,7 @@
-"""The store: where releases and secrets lie, and how files get there whole.
+"""Hold the places of releases and secrets, and write files whole or not at all.
 
-`published/` is what the public gets; `private/` is the data owner's alone (directories 0700, files 0600).
-Every file is written beside its place, flushed and renamed, so a reader sees all of it or nothing.
+`published/` is public; `private/` is for the data owner alone (directories 0700, files 0600). Every file is written
+beside its final place, flushed and renamed, so a reader sees all of it or nothing.
 """
 
 import contextlib
@@ -19,42 +19,42 @@ PRIVATE_UMASK = 0o077
 
 
 class Store:
-    """Paths below one root directory (`MURMUR_STORE`, default ./store)."""
+    """Hold the paths below one root directory (`MURMUR_STORE`, default ./store)."""
 
     def __init__(self, root: str | Path | None = None) -> None:
         self.root = Path(root or os.environ.get("MURMUR_STORE") or "store").absolute()
 
     def published(self, name: str, snapshot: datetime.date) -> Path:
-        """The public directory of one release; exists only when the release does."""
+        """Return the public directory of one release; it exists only once the release is published."""
         return self.root / "published" / name / snapshot.isoformat()
 
     def private(self, name: str, snapshot: datetime.date) -> Path:
-        """The owner's directory of one release, created 0700."""
+        """Return the owner's directory of one release, created with mode 0700."""
         path = self.root / "private" / name / snapshot.isoformat()
         make_private(path, below=self.root)
         return path
 
     def lock_file(self) -> Path:
-        """The lock that serialises publication, whoever publishes."""
+        """Return the lock file that serialises publication by any process."""
         make_private(self.root / "private", below=self.root)
         return self.root / "private" / "publish.lock"
 
 
 def make_private(path: Path, *, below: Path) -> None:
-    """Create a directory and its parents under `below`, all 0700 from private/ down."""
+    """Create a directory and its parents under `below`, all with mode 0700."""
     if not below.exists():
         below.mkdir(parents=True, exist_ok=True)
-        below.chmod(0o755)  # published/ below it is for everybody, private/ for the owner
+        below.chmod(0o755)  # published/ below it is public, private/ is for the owner
     current = below
     for part in path.relative_to(below).parts:
         current = current / part
         current.mkdir(mode=0o700, exist_ok=True)
-        current.chmod(0o700)  # also where somebody made it before us
+        current.chmod(0o700)  # also where it existed with another mode
 
 
 @contextlib.contextmanager
 def owner_only() -> Iterator[None]:
-    """Files made inside are readable by the owner alone."""
+    """Make files created inside readable by the owner alone."""
     before = os.umask(PRIVATE_UMASK)
     try:
         yield
@@ -63,7 +63,7 @@ def owner_only() -> Iterator[None]:
 
 
 def restrict(directory: Path) -> None:
-    """Directories 0700 and files 0600 below `directory`, whatever process wrote them."""
+    """Set modes 0700 of directories and 0600 of files below `directory`, whatever process wrote them."""
     for root, _, files in os.walk(directory):
         Path(root).chmod(0o700)
         for file in files:
@@ -71,18 +71,18 @@ def restrict(directory: Path) -> None:
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file, in hex."""
+    """Return the SHA-256 of a file, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digest_of(value: Any) -> str:
-    """SHA-256 of a JSON value in canonical form."""
+    """Return the SHA-256 of a JSON value in canonical form."""
     return hashlib.sha256(dumps(value).encode()).hexdigest()
 
 
 def dumps(value: Any, indent: int | None = None) -> str:
-    """Canonical JSON: sorted keys, no NaN (a NaN is a bug, not a number)."""
+    """Return canonical JSON: sorted keys; a NaN is refused, because it is a fault."""
     return json.dumps(value, sort_keys=True, allow_nan=False, indent=indent, ensure_ascii=False)
 
 
@@ -112,7 +112,7 @@ def read_json(path: Path) -> Any:
 
 
 def sync_directory(path: Path) -> None:
-    """Make renames in a directory survive a power cut."""
+    """Make renames in a directory survive a power failure."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -121,13 +121,13 @@ def sync_directory(path: Path) -> None:
 
 
 def files_below(directory: Path) -> dict[str, str]:
-    """Relative name → SHA-256 of every file below a directory, hidden files aside."""
+    """Return the SHA-256 of every file below a directory by its relative name, except hidden files."""
     found = (f for f in sorted(directory.rglob("*")) if f.is_file() and not f.name.startswith("."))
     return {str(file.relative_to(directory)): digest(file) for file in found}
 
 
 def link(source: Path, target: Path) -> None:
-    """The same finished file under a second name, without copying where the file system allows."""
+    """Give a finished file a second name, without copying where the file system allows it."""
     try:
         os.link(source, target)
     except OSError:
@@ -135,5 +135,5 @@ def link(source: Path, target: Path) -> None:
 
 
 def remove(directory: Path) -> None:
-    """Remove a directory tree if it is there."""
+    """Remove a directory tree if it exists."""
     shutil.rmtree(directory, ignore_errors=True)

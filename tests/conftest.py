@@ -1,12 +1,17 @@
-"""Shared by all tests: where real data is, and small worlds to test in."""
+"""Hold what all tests share: lanes and their order, the place of real data, and small samples."""
 
+import contextlib
 import datetime
 import os
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import settings
+
+import tasks  # noqa: F401 - chooses the shared cache of compiled kernels before numba is imported
 
 os.environ.setdefault("MURMUR_WORKERS", "0")  # in this process, unless a test is about workers
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -14,8 +19,79 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 for name in ("MURMUR_DASK", "MURMUR_STORE", "MURMUR_SECRET_FILE"):
     os.environ.pop(name, None)
 
+pytest.register_assert_rewrite("tests.contracts")
+
+# A first example may compile a kernel; time is measured in benchmarks/, never by a test.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
+
 ROOT = Path(__file__).parents[1]
 SNAPSHOT = datetime.date(2026, 1, 1)
+
+# With several processes, what takes longest must begin first, or one process ends long after the others. Files by the
+# CPU time they take; all others follow in their usual order. tests/test_lanes.py finds files that no longer exist.
+LONGEST_FIRST = (
+    "tests/integration/test_release_runs.py",
+    "tests/integration/test_interruption.py",
+    "tests/tasks/studies/test_reproduce_p4.py",
+    "tests/tasks/studies/test_reproduce_p3.py",
+    "tests/tasks/studies/test_reproduce_p1.py",
+    "tests/tasks/studies/test_reproduce_p2.py",
+    "tests/tasks/studies/test_reproduce_p0.py",
+    "tests/checks/test_real_data.py",
+    "tests/checks/reconstruction/test_reconstruction_checks.py",
+    "tests/tasks/cli/test_cli.py",
+    "tests/tasks/test_pipeline.py",
+    "tests/tasks/methods/test_microaggregation.py",
+    "tests/benchmarks/test_harness.py",
+    "tests/tasks/studies/test_compare.py",
+    "tests/checks/attacks/test_attribute_inference.py",
+    "tests/tasks/methods/test_perturbation.py",
+    "tests/tasks/steps/test_ingest.py",
+    "tests/checks/evidence/test_truth.py",
+    "tests/checks/test_check_contracts.py",
+    "tests/tasks/methods/test_method_contracts.py",
+    "tests/tasks/steps/test_grouping.py",
+    "tests/checks/test_expectations.py",
+    "tests/checks/test_bad_releases.py",
+)
+
+# Files that make or judge whole releases in most of their tests: together a minute, too much for the quick lane.
+WHOLE_RELEASES = (
+    "tests/tasks/cli/test_cli.py",
+    "tests/tasks/methods/",
+    "tests/tasks/studies/",
+    "tests/tasks/test_cache_keys.py",
+    "tests/tasks/test_pipeline.py",
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Mark what needs real data, and order files for several processes."""
+    for item in items:
+        if "real_data" in item.fixturenames:
+            item.add_marker(pytest.mark.data)
+        if item.nodeid.startswith(WHOLE_RELEASES):
+            item.add_marker(pytest.mark.slow)
+    if hasattr(config, "workerinput"):  # in a process of pytest-xdist
+        place = {file: number for number, file in enumerate(LONGEST_FIRST)}
+        items.sort(key=lambda item: place.get(item.nodeid.partition("::")[0], len(place)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give files to processes, all files of tests/integration to the same one: one stack at a time."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return "stack" if file.startswith("tests/integration/") else file
+
+    return ByFile(config, log)
 
 
 @pytest.fixture
@@ -66,3 +142,32 @@ def config():
         return parse(base)
 
     return make
+
+
+def _mentions(process: Path, places: list[bytes]) -> bool:
+    """Test whether a process works in, writes to, maps or names one of these places; its title alone may be wrong."""
+    evidence = []
+    with contextlib.suppress(OSError):  # it has ended meanwhile
+        evidence += [(process / file).read_bytes() for file in ("cmdline", "environ", "maps")]
+        evidence += [os.fsencode(link.readlink()) for link in (process / "cwd", *(process / "fd").iterdir())]
+    return any(place in text for place in places for text in evidence)
+
+
+@pytest.fixture(scope="session")
+def left_behind():
+    """Find processes that belong to these directories, without this one; wait up to `patience` s for them to end."""
+
+    def find(*directories: Path, patience: float = 0.0) -> list[str]:
+        places = [os.fsencode(directory) for directory in directories]
+        deadline = time.monotonic() + patience
+        while True:
+            found = [
+                process.name
+                for process in Path("/proc").iterdir()
+                if process.name.isdigit() and int(process.name) != os.getpid() and _mentions(process, places)
+            ]
+            if not found or time.monotonic() > deadline:
+                return found
+            time.sleep(0.2)
+
+    return find

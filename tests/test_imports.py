@@ -1,6 +1,8 @@
-"""Who may import whom: read from the syntax trees, so that no import hides inside a function."""
+"""Test which modules import which, read from the syntax trees, so that no import hides inside a function."""
 
 import ast
+import functools
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
+@functools.cache
 def imports_of(path: Path) -> set[str]:
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -41,11 +44,19 @@ def test_the_judge_shares_no_code_with_what_it_judges(path):
 
 @pytest.mark.parametrize("path", modules("tasks"), ids=named)
 def test_tasks_ask_checks_only_where_a_release_is_judged(path):
-    may_ask = {"cli.py", "outcome.py", "pipeline.py", "steps/ingest.py", "steps/validate.py"}
+    may_ask = {
+        "cli/_command.py",
+        "cli/_run_result.py",
+        "cli/verify.py",
+        "cli/audit.py",
+        "cli/attack.py",
+        "steps/ingest.py",
+        "steps/validate.py",
+    }
     may_ask |= {"steps/suppression.py"}  # it leaves out as little as the gate's attacks allow
     # The papers' subject is the attacks.
-    may_ask |= {"studies/compare.py"}  # the gate's attacks are half of what is compared
-    may_ask |= {"studies/reproduce_p1.py", "studies/trials_p1.py", "studies/reproduce_p2.py"}
+    may_ask |= {"studies/compare/comparison.py"}  # the gate's attacks are half of what is compared
+    may_ask |= {"studies/p1/tables.py", "studies/p1/trials.py", "studies/p2/trials.py"}
     asks = any(within(name, "checks") for name in imports_of(path))
     assert not asks or str(path.relative_to(ROOT / "tasks")) in may_ask
     assert not any(within(name, "dags") for name in imports_of(path))
@@ -54,14 +65,35 @@ def test_tasks_ask_checks_only_where_a_release_is_judged(path):
 @pytest.mark.parametrize("path", modules("tasks") + modules("checks"), ids=named)
 def test_heavy_libraries_have_their_places(path):
     names, place = imports_of(path), named(path)
-    if any(within(name, "airflow") for name in names):
-        assert place.startswith("tasks/stack")
+    assert not any(within(name, "airflow") for name in names)  # dags/ alone imports it
     if any(within(name, "great_expectations") for name in names):
         assert place == "checks/expectations.py"
     if any(within(name, "dask", "distributed") for name in names):
-        assert place == "tasks/engine.py" or place.startswith(
-            ("tasks/steps/", "tasks/formats/", "tasks/stack")
-        )
+        assert place == "tasks/engine.py"
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in modules("tasks") + modules("checks") if path.name == "__init__.py"], ids=named
+)
+def test_every_room_says_what_it_may_import(path):
+    docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
+    assert re.search(r"\bimport(s|ing)?\b", docstring, re.IGNORECASE)
+
+
+ROOMS_BELOW_STEPS = ("data", "shadow", "groupings", "profilers", "padders")
+
+
+@pytest.mark.parametrize("path", modules("tasks/steps"), ids=named)
+def test_no_step_imports_another(path):
+    """What several steps need is in tasks/data or tasks/shadow; a step reads another's result from the store."""
+    assert {name for name in imports_of(path) if within(name, "tasks.steps")} == set()
+
+
+@pytest.mark.parametrize(
+    "path", [path for room in ROOMS_BELOW_STEPS for path in modules(f"tasks/{room}")], ids=named
+)
+def test_what_steps_use_imports_no_step(path):
+    assert {name for name in imports_of(path) if within(name, "tasks.steps")} == set()
 
 
 @pytest.mark.parametrize("path", modules("tasks/kernels"), ids=named)
@@ -86,6 +118,6 @@ def test_files_stay_short(path):
 
 
 def test_no_two_test_files_share_a_name():
-    """pytest would stop before the first test: they have no package to tell them apart."""
+    """pytest would stop before the first test: no package distinguishes them."""
     names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
     assert sorted(names) == sorted(set(names))

@@ -1,4 +1,4 @@
-"""FuzzyRating (Frankowski et al., section 4.4): Scoring where the rating must be within one star."""
+"""Run FuzzyRating ([Frankowski2006], section 4.4): Scoring where the rating must be within one star."""
 
 from checks.linkage.attack import attack
 from checks.linkage.knowledge import USUAL, Model
@@ -15,5 +15,5 @@ MODELS = (
 
 @attack("fuzzy-rating", models=MODELS, control=Model(16))
 def rule(world: World) -> Rule:
-    """As Scoring, for records whose rating is at most a star from the known one (equation 3, δ = 1)."""
+    """Score as Scoring does, for records whose rating is at most a star from the known one (equation 3, δ = 1)."""
     return Rule(world.log_sub_scores(), "within", world.star, most_items=world.most_items())

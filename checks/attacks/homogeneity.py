@@ -1,18 +1,19 @@
-"""Homogeneity attack (paper definition 5.1): the group is found; what does its one profile give away?
+"""Run the homogeneity attack ([Chang2009], definition 5.1): given the right group, how much does its one profile
+reveal?
 
-Definition 5.1 calls a profile identified when all candidates are identical. We assume the worst, that everybody's
-group is found, and ask how much of the profile is then true of a member: rated by them, with that rating. Where the
-members of a group gave the same items the same ratings, all of it is.
+Definition 5.1 calls a profile identified when all candidates are identical. The check assumes the worst, that every
+person's group is found, and measures how much of the profile is then true of a member: rated by them, with that rating.
+Where the members of a group gave the same items the same ratings, all of it is.
 
-Heavy raters are told apart: theirs is the largest part of their group's profile. Beside what is true of them stands
-what would be true by chance: items they rate by their popularity and their own activity, with the item's mean.
+Heavy raters are reported separately: theirs is the largest part of their group's profile. Beside what is true of them
+stands what would be true by chance: items they rate by their popularity and their own activity, with the item's mean.
 """
 
 import numpy as np
 
-from checks.activity import Activity
 from checks.attacks.label_based import exposed_targets
-from checks.case import Case
+from checks.evidence.case import Case
+from checks.recovery.person_baseline import Activity
 from checks.registry import check
 from checks.result import Finding, Outcome
 from checks.stats import clustered, runs, wilson
@@ -20,8 +21,8 @@ from checks.stats import clustered, runs, wilson
 
 @check("homogeneity", threshold=0.5)
 def run(case: Case, threshold: float) -> Finding:
-    """Share of the profile's cells that are true of its members, in the worst group (upper bound); where records are
-    single people's, in all of them."""
+    """Measure the share of the profile's cells that are true of its members, in the worst group (upper bound); where
+    records are single people's, in all of them."""
     cells = case.release.lengths
     trials = cells * case.members
     true_of = _true_cells(case)
@@ -29,10 +30,10 @@ def run(case: Case, threshold: float) -> Finding:
     listed = np.flatnonzero(rows >= 0)
     true_cells = np.bincount(rows[listed], weights=true_of[listed], minlength=case.release.n_groups)
     personal = float((true_of[listed] / np.maximum(cells[rows[listed]], 1)).max(initial=0))
-    share, low, high, number = _judged(case, true_cells, trials)
-    which = "of everybody's records" if case.single else f"in the worst of {len(cells):,} groups"
+    share, low, high, number = _deciding_share(case, true_cells, trials)
+    which = "of all people's records" if case.single else f"in the worst of {len(cells):,} groups"
     found, targets = exposed_targets(case)
-    everybody, heavy = _outcome(case, true_of, heavy=False), _outcome(case, true_of, heavy=True)
+    all_people, heavy = _outcome(case, true_of, heavy=False), _outcome(case, true_of, heavy=True)
     return Finding(
         high <= threshold,
         share,
@@ -43,13 +44,17 @@ def run(case: Case, threshold: float) -> Finding:
         f"would be. Eight known ratings leave one profile for {found:,} of {targets:,} targets.",
         ci_low=low,
         ci_high=high,
-        outcomes=(everybody, heavy),
+        outcomes=(all_people, heavy),
     )
 
 
-def _judged(case: Case, true_cells: np.ndarray, trials: np.ndarray) -> tuple[float, float, float, int]:
-    """What decides: the share that is true in the worst group, its bounds, and the number of its cells. Single people
-    are judged by the average, as by every attack (threat model, promise 1)."""
+def _deciding_share(
+    case: Case, true_cells: np.ndarray, trials: np.ndarray
+) -> tuple[float, float, float, int]:
+    """Return what decides: the share that is true in the worst group, its bounds, and the number of its cells.
+
+    Single people are judged by the average, as by every attack (docs/threat-model.md, promise 1).
+    """
     if case.single:
         risk = clustered(true_cells, trials, 0.0)
         return risk.rate, *risk.interval, int(trials.sum())
@@ -60,7 +65,7 @@ def _judged(case: Case, true_cells: np.ndarray, trials: np.ndarray) -> tuple[flo
 
 
 def _true_cells(case: Case) -> np.ndarray:
-    """Per user: cells of the own group's profile whose label rounds to the user's own rating."""
+    """Count per user the cells of the own group's profile whose label rounds to the user's own rating."""
     true_of = np.zeros(case.truth.users)
     for block in case.group_blocks():
         hit = np.abs(block.published[block.cells] - block.ratings) <= case.truth.half_level + 1e-4
@@ -70,7 +75,7 @@ def _true_cells(case: Case) -> np.ndarray:
 
 
 def _outcome(case: Case, true_of: np.ndarray, *, heavy: bool) -> Outcome:
-    """What is true of some people's profiles, beside what would be by chance."""
+    """Return what is true of some people's profiles, beside what would be by chance."""
     targets = case.targets("homogeneity", heavy=heavy)
     cells, by_chance, _ = Activity.fitted(case).expected(targets, _mean_hits(case))
     risk = clustered(true_of[targets], cells, float(by_chance.sum() / max(1, cells.sum())))
@@ -79,7 +84,7 @@ def _outcome(case: Case, true_of: np.ndarray, *, heavy: bool) -> Outcome:
 
 
 def _mean_hits(case: Case) -> np.ndarray:
-    """Per item: the share of its raters whose rating its mean rounds to."""
+    """Return per item the share of its raters whose rating its mean rounds to."""
     truth = case.truth
     count, total = truth.item_totals
     mean, hits = total / np.maximum(count, 1), np.zeros(len(count), np.int64)

@@ -1,18 +1,19 @@
-"""Label-based attack (paper definition 3.2): items *and* ratings must fit.
+"""Run the label-based attack ([Chang2009], definition 3.2): items *and* ratings must match.
 
-Published labels are means or predictions, so besides labels that agree to the published digit the attacker
-accepts labels that round to the known rating, and labels one rating further off.
+Published labels are means or predictions, so besides labels that agree to the published digit the attacker accepts
+labels that round to the known rating, and labels one rating further off.
 """
 
 from functools import partial
 
 import numpy as np
 
-from checks.case import Case
-from checks.linkage import every_target
-from checks.linkage.attack import Trial, control_of, trial
+from checks.evidence.case import Case
+from checks.evidence.views.raw import raw_view
+from checks.linkage.attack import Trial, run_control, trial
 from checks.linkage.knowledge import Model
 from checks.linkage.rules import Rule, World
+from checks.linkage.worst_target import assess_worst_target
 from checks.registry import check
 from checks.result import Finding
 
@@ -22,7 +23,7 @@ EIGHT = Model(8)
 
 @check("label-based", threshold=1.0, controlled=True)
 def run(case: Case, threshold: float) -> Finding:
-    """Largest probability of naming a target; at most 1/k for every one (theorem 6.1)."""
+    """Measure the largest probability of naming a target; at most 1/k is allowed for every target (theorem 6.1)."""
     half = case.truth.half_level
     tolerances = {"to the digit": case.release.step / 2, "rounded": half, "± one": 3 * half}
     trials = {
@@ -33,28 +34,28 @@ def run(case: Case, threshold: float) -> Finding:
     alone = "; ".join(
         f"{name}: {exposed(t).mean():.1%}" for name, t in trials.items() if t.model.size == EIGHT.size
     )
-    return every_target.judge(
+    return assess_worst_target(
         case,
         threshold,
         trials,
         f"Targets whose record alone fits: {alone}.",
         planned=len(case.targets("knowledge")) * len(MODELS) * len(tolerances),
-        control=control_of(case.raw, partial(rule, tolerance=half), EIGHT),
+        control=run_control(raw_view(case), partial(rule, tolerance=half), EIGHT),
     )
 
 
 def rule(world: World, *, tolerance: float) -> Rule:
-    """Every known item must be there with a rating near enough."""
+    """Require every known item with a rating within the tolerance."""
     return Rule(np.ones(len(world.raters)), "within", tolerance, all_needed=True)
 
 
 def exposed(done: Trial) -> np.ndarray:
-    """Targets whose own record is the only one that fits."""
+    """Mark the targets whose own record is the only one that matches."""
     return (done.ranks.listed > 0) & (done.ranks.candidates == 1)
 
 
 def exposed_targets(case: Case) -> tuple[int, int]:
-    """Targets whose own record is the only one that fits 8 random known ratings, and targets in all."""
+    """Count the targets whose own record is the only one that matches 8 random known ratings, and all targets."""
     alone = np.zeros(len(case.targets("knowledge")), dtype=bool)
     for tolerance in (case.truth.half_level, 3 * case.truth.half_level):
         alone |= exposed(trial(case, partial(rule, tolerance=tolerance), EIGHT))

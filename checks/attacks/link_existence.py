@@ -1,9 +1,9 @@
-"""Link existence (paper theorems 6.2 and 6.3), measured: a group has the item; did a given member rate it?
+"""Measure link existence ([Chang2009], theorems 6.2 and 6.3): a group has the item; did a given member rate it?
 
-If people rated independently, a member of a group of k that has an item of popularity p rated it with
-probability p / (1 − (1 − p)^k). Similar people share a group, so the truth may lie a little above it, but
-only a little. Heavy raters are told apart: of a group's links most are theirs, more than popularity explains but no
-more than their own activity does.
+If people rated independently, a member of a group of k that has an item of popularity p rated it with probability p /
+(1 − (1 − p)^k). Similar people share a group, so the truth may lie a little above it, but only a little. Heavy raters
+are reported separately: most of a group's links are theirs, more than popularity explains but no more than their own
+activity does.
 """
 
 from collections.abc import Iterator
@@ -12,25 +12,25 @@ from functools import partial
 
 import numpy as np
 
-from checks.activity import Activity, published_ratings
-from checks.case import Case
-from checks.lowrank import Fit, Table, robust_fit
+from checks.evidence.case import Case
+from checks.evidence.views.sample import sample_text, sampled
+from checks.recovery.low_rank_fit import Fit, Table, robust_fit
+from checks.recovery.person_baseline import Activity, published_ratings
 from checks.registry import check
 from checks.result import Finding, Outcome
-from checks.sample import said_of, sampled
 from checks.stats import clustered
 
 BIN_EDGES = np.array([0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 1.0])
 FEWEST_PAIRS = 500
 FIT_RANK = 20
-FLAGGED_SHARE = 0.02  # of a bin's cells, those that stand out most from the fit
+FLAGGED_SHARE = 0.02  # of a bin's cells, those that deviate most from the fit
 FEWEST_FLAGS = 50
 MOST_SAMPLED = 2_000_000
 
 
 @dataclass(frozen=True)
 class Bin:
-    """Items of like popularity: published (member, item) pairs, how many are real, how many chance allows."""
+    """Hold items of similar popularity: published (member, item) pairs, how many are real, how many chance allows."""
 
     low: float
     high: float
@@ -46,16 +46,16 @@ class Bin:
 
     @property
     def excess(self) -> float:
-        """What the share has above the bar's formula."""
+        """The share above the formula's value."""
         return self.share - self.expected
 
 
 @check("link-existence", threshold=0.015)
 def run(case: Case, threshold: float) -> Finding:
-    """Largest excess of real links over p/(1 − (1 − p)^k) in any popularity bin."""
+    """Measure the largest excess of real links over p/(1 − (1 − p)^k) in any popularity bin."""
     outcomes = tuple(_outcome(case, heavy=heavy) for heavy in (False, True))
     heavy = outcomes[1]
-    theirs = (
+    heavy_text = (
         f"Of heavy raters {heavy.risk.rate:.1%} of their group's links are real; their activity alone explains "
         f"{heavy.risk.baseline:.1%}, with what the group publishes {heavy.more['explained']:.1%}."
     )
@@ -64,9 +64,10 @@ def run(case: Case, threshold: float) -> Finding:
             True,
             0.0,
             0,
-            "every group has every item, so the presence of an item tells nothing; whether real ratings can be told "
-            f"from padded ones is what the recovery attack examines. {theirs}",
+            "every group holds every item, so the presence of an item reveals nothing; the recovery "
+            f"attack examines whether real ratings can be distinguished from padded ones. {heavy_text}",
             outcomes=outcomes,
+            applicable=False,
         )
     bins, floor, absent, certain = _links(case)
     judged = [b for b in bins if b.pairs >= FEWEST_PAIRS] or bins
@@ -81,30 +82,37 @@ def run(case: Case, threshold: float) -> Finding:
         worst.excess,
         sum(b.pairs for b in bins),
         f"largest excess {worst.excess:+.4f} at popularity {worst.low:.3g}–{worst.high:.3g}. "
-        f"Real share of published links per popularity: {lines}. {theirs} Theorem 6.2's 1/k = "
+        f"Real share of published links per popularity: {lines}. {heavy_text} Theorem 6.2's 1/k = "
         f"{1 / case.release.k:.3f} is a floor: {floor:.1%} of published links have a real rater in the group. "
-        f"Absence is certain for {certain:.1%} of {absent:,} absent (member, item) pairs.{_told_apart(case)}",
+        f"Absence is certain for {certain:.1%} of {absent:,} absent (member, item) pairs.{_outlier_links(case)}",
         outcomes=outcomes,
     )
 
 
 def _outcome(case: Case, *, heavy: bool) -> Outcome:
-    """Share of a group's links that are a given member's own; the baseline is what popularity and the member's
-    activity tell without the release, `explained` what they tell with it if people rate independently."""
+    """Return the share of a group's links that are a given member's own.
+
+    The baseline is what popularity and the member's activity predict without the release, `explained` what they predict
+    with it if people rate independently.
+    """
     targets = case.targets("link-existence", heavy=heavy)
-    cells, alone, knowing = Activity.fitted(case).expected(targets)
+    cells, alone, given_published = Activity.fitted(case).expected(targets)
     pairs = max(1.0, float(cells.sum()))
     risk = clustered(published_ratings(case, targets), cells, float(alone.sum() / pairs))
-    more = {"links": int(cells.sum()), "targets": len(targets), "explained": float(knowing.sum() / pairs)}
+    more = {
+        "links": int(cells.sum()),
+        "targets": len(targets),
+        "explained": float(given_published.sum() / pairs),
+    }
     return Outcome("the right group" + (", heavy raters" if heavy else ""), risk, more=more)
 
 
-def _told_apart(case: Case) -> str:
-    """Means of real ratings leave the pattern of the predictions around them, and then tell of several raters.
+def _outlier_links(case: Case) -> str:
+    """Report how many links are real in the cells furthest from a low-rank fit of the release, per popularity bin.
 
-    Of each popularity bin, the cells furthest from a low-rank fit of the release: how many of their links are real?
-    Only told, not judged: where a cell may hold a mean at all, min_contributors of its group have rated the item. So a
-    sample of the groups will do; which is said.
+    Means of real ratings deviate from the pattern of the predictions around them, and then reveal several raters. It is
+    reported, not judged: where a cell may hold a mean at all, min_contributors of its group have rated the item. So a
+    sample of the groups is enough, and the sample is named.
     """
     if case.single:
         return ""
@@ -137,9 +145,9 @@ def _told_apart(case: Case) -> str:
     excess = (real - expected)[judged] / np.maximum(pairs[judged], 1)
     b = judged[int(np.argmax(excess))]
     return (
-        f" Cells that stand out from a low-rank fit of the release tell most at popularity {BIN_EDGES[b]:.3g}–"
+        f" Cells that deviate from a low-rank fit of the release reveal most at popularity {BIN_EDGES[b]:.3g}–"
         f"{BIN_EDGES[b + 1]:.3g}: of the links in {cells[b]:,.0f} such cells {real[b] / pairs[b]:.3f} are real "
-        f"(formula {expected[b] / pairs[b]:.3f}).{said_of(part, case)}"
+        f"(formula {expected[b] / pairs[b]:.3f}).{sample_text(part, case)}"
     )
 
 
@@ -148,7 +156,7 @@ def _tables(case: Case) -> Iterator[Table]:
 
 
 def _cuts(case: Case, fit: Fit, place: np.ndarray) -> np.ndarray:
-    """Per bin: the distance from the fit that FLAGGED_SHARE of its cells exceed (by a sample of the cells)."""
+    """Return per bin the distance from the fit that FLAGGED_SHARE of its cells exceed (by a sample of the cells)."""
     stride = case.release.cells // MOST_SAMPLED + 1
     residuals, bins = [], []
     for block in case.release.blocks():
@@ -166,21 +174,21 @@ def _cuts(case: Case, fit: Fit, place: np.ndarray) -> np.ndarray:
 
 
 def _popularity(case: Case) -> tuple[np.ndarray, np.ndarray]:
-    """Per item: the share of people who rated it, and its bin."""
+    """Return per item the share of people who rated it, and its bin."""
     popularity = case.truth.item_totals[0] / max(1, case.truth.users)
     place = np.clip(np.digitize(popularity, BIN_EDGES, right=True) - 1, 0, len(BIN_EDGES) - 2)
     return popularity, place
 
 
 def _formula(case: Case, popularity: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """p / (1 − (1 − p)^k); a group smaller than promised is measured by the promise."""
+    """Return p / (1 − (1 − p)^k); a group smaller than promised is measured by the promise."""
     p = np.clip(popularity, 1e-9, 1 - 1e-9)
     return p / -np.expm1(np.maximum(members, case.release.k) * np.log1p(-p))
 
 
 def _links(case: Case) -> tuple[list[Bin], float, int, float]:
-    """Published links by popularity; the share of published cells with a real rater; absent pairs; the share of those
-    that are truly no ratings."""
+    """Return published links by popularity; the share of published cells with a real rater; the absent pairs; the share
+    of those that are truly no ratings."""
     release = case.release
     popularity, place = _popularity(case)
     pairs, expected, real = (np.zeros(len(BIN_EDGES) - 1) for _ in range(3))
@@ -206,6 +214,6 @@ def _links(case: Case) -> tuple[list[Bin], float, int, float]:
 
 
 def _theorem_6_3(popularity: np.ndarray, k: int) -> float | None:
-    """1/k + p/(2 − kp), for p ≤ 1/k, at the bin's mean popularity; None where the theorem does not apply."""
+    """Return 1/k + p/(2 − kp), for p ≤ 1/k, at the bin's mean popularity; None where the theorem does not apply."""
     p = float(popularity.mean())
     return 1 / k + p / (2 - k * p) if p <= 1 / k else None

@@ -1,20 +1,20 @@
-"""Does anybody's record follow their own ratings? Asked of every single person, whatever the scale.
+"""Test for every single person whether their record follows their own ratings, whatever the scale.
 
-The other attacks judge averages over people, and most compare published values with ratings as they stand. Both can be
-got round: by publishing one member of each group and nobody else, or every rating r as 6 − r. Here every person listed
-is looked at: the published values of their record are correlated with their own ratings, once over all their cells and,
-in groups, once over those of fewer than c real contributors, which may hold predictions only (SCIENCE P0, leak i).
-Correlation knows neither offset, unit nor sign. A member of a group of k has a k-th part in its means, and predictions
-follow tastes, so r is well above 0 in any useful release; only near 1 is it the person's own record.
+The other attacks judge averages over people, and most compare published values with ratings as they are. Both can be
+evaded: by publishing one member of each group and no other, or every rating r as 6 − r. Here every person listed is
+examined: the published values of their record are correlated with their own ratings, once over all their cells and, in
+groups, once over those of fewer than c real contributors, which may hold predictions only (docs/leaks-and-bars.md).
+Correlation does not depend on offset, unit or sign. A member of a group of k has a k-th part in its means, and
+predictions follow tastes, so r is well above 0 in any useful release; only near 1 is it the person's own record.
 
-Chance must not expose anybody, however many people are looked at. So the lower Fisher bound of |r| is simultaneous:
-95 % over all people and cells looked at together (Bonferroni). And somebody is testable only if their ratings could
-stand in so many different orders that luck would bring the right one to no one, in nineteen cases of twenty: who gave
-eight times 4 and once 3 may well have a record with its one low value in the same place.
+Chance must not expose a person, however many people are examined. So the lower Fisher bound of |r| is simultaneous: 95
+% over all people and cells examined together (Bonferroni). And a person is testable only if their ratings could stand
+in so many different orders that luck would give no person the right one, in nineteen cases of twenty: the record of a
+person who gave eight times 4 and once 3 may well have its one low value in the same place.
 
 Where a method publishes single people, values near their own ratings are what it publishes, and whether they can be
-found is for the attacks that seek them to judge, by the average. There only
-values on *another* scale count: those attacks compare ratings as they stand and would see nothing.
+found is for the attacks that search for them to judge, by the average. There only values on *another* scale count:
+those attacks compare ratings as they are and would see nothing.
 
 The positive control is the same attack where people's own ratings are published in these cells.
 """
@@ -26,55 +26,55 @@ import numpy as np
 from numba import njit
 from scipy.stats import norm
 
-from checks.case import Case
+from checks.evidence.case import Case
 from checks.registry import check
 from checks.result import Finding, Outcome
 from checks.stats import Risk, correlations, fisher_low, runs
 
-FEWEST = 2  # even where a release promises nothing, a single person's ratings are not published
-FEWEST_CELLS = 8
+MIN_CONTRIBUTORS = 2  # even where a release promises nothing, a single person's ratings are not published
+MIN_CELLS = 8
 EXPOSED_FROM = 0.95
-CHANCE = 0.05  # of exposing anybody at all by luck
+CHANCE = 0.05  # of exposing any person at all by luck
 CONTROL_SHARE = 0.95
 
 
 @check("own-ratings", threshold=0.0, controlled=True, as_published=True)
 def run(case: Case, threshold: float) -> Finding:
-    """Share of all testable people whose record follows their own ratings."""
-    views = _views(case)
+    """Measure the share of all testable people whose record follows their own ratings."""
+    views = _cell_views(case)
     tests = sum(int(view.enough.sum()) for view in views)
     bounds = [view.bounds(view.r, tests) for view in views]
     highest = np.fmax.reduce(bounds)  # NaN: cannot be tested
     people = np.flatnonzero(~np.isnan(highest))
     if not len(people):
-        nobody = (
-            f"nobody has {FEWEST_CELLS} published cells with ratings that differ enough: nothing to test."
+        nothing_to_test = f"no user has {MIN_CELLS} published cells with ratings that differ enough to test."
+        none = tuple(_outcome(who, highest[people]) for who in ("all people", "heavy raters"))
+        return Finding(
+            True, 0.0, 0, nothing_to_test, control=True, planned=0, outcomes=none, applicable=False
         )
-        none = tuple(_outcome(who, highest[people]) for who in ("everybody", "heavy raters"))
-        return Finding(True, 0.0, 0, nobody, control=True, planned=0, outcomes=none)
-    counted = _elsewhere(case, views[-1]) if case.single else np.ones(case.truth.users, dtype=bool)
+    counted = _on_another_scale(case, views[-1]) if case.single else np.ones(case.truth.users, dtype=bool)
     risk = _risk(np.where(counted, highest, 0.0)[people])
     low, high = risk.interval
-    alive, control = _control(views, tests, people, case.release.step)
+    control_succeeded, control_text = _control(views, tests, people, case.release.step)
     heavy = np.diff(case.truth.ratings.indptr)[people] >= case.heavy_from
-    each = "; ".join(view.said(bound) for view, bound in zip(views, bounds, strict=True))
+    each = "; ".join(view.summary(bound) for view, bound in zip(views, bounds, strict=True))
     return Finding(
         risk.rate <= threshold,
         risk.rate,
         len(people),
         f"{risk.successes:,} of {len(people):,} testable people are exposed: their record follows their own ratings "
         f"(lower bound of |r| above {EXPOSED_FROM}{', on another scale' if case.single else ''}). "
-        f"{each}. Control: {control}.",
+        f"{each}. Control: {control_text}.",
         ci_low=low,
         ci_high=high,
-        control=alive,
+        control=control_succeeded,
         planned=len(people),
-        outcomes=(_outcome("everybody", highest[people]), _outcome("heavy raters", highest[people[heavy]])),
+        outcomes=(_outcome("all people", highest[people]), _outcome("heavy raters", highest[people[heavy]])),
     )
 
 
-def _elsewhere(case: Case, view: "_View") -> np.ndarray:
-    """People whose published values are, on average, further from their ratings than half a level."""
+def _on_another_scale(case: Case, view: "_CellView") -> np.ndarray:
+    """Mark the people whose published values are, on average, further from their ratings than half a level."""
     return view.apart > case.truth.half_level
 
 
@@ -87,12 +87,13 @@ def _outcome(who: str, bound: np.ndarray) -> Outcome:
 
 
 @dataclass(frozen=True)
-class _View:
-    """Some cells of everybody's record, as one figure per person.
+class _CellView:
+    """Hold one figure per person about some cells of their record.
 
     `cells` counts them; `log_orders` is the logarithm of the number of different orders of the person's ratings in
-    them, n! / (n₁! n₂! …); `apart` how far the published values are from the ratings on average; `r` correlates the
-    two, `rounded` and `plain` what would be if the ratings were published, rounded as the release is or as they are.
+    them, n! / (n₁! n₂! …); `apart` is the mean distance of the published values from the ratings; `r` correlates the
+    two, `rounded` and `plain` are the correlations if the ratings were published, rounded as the release is or
+    unrounded.
     """
 
     kind: str
@@ -104,11 +105,11 @@ class _View:
     plain: np.ndarray
 
     @classmethod
-    def empty(cls, kind: str, users: int) -> "_View":
-        """Nobody has any cells yet."""
+    def empty(cls, kind: str, users: int) -> "_CellView":
+        """Return a view in which no person has any cells yet."""
         return cls(kind, np.zeros(users, np.int64), *(np.zeros(users) for _ in range(5)))
 
-    def look(self, users: np.ndarray, ratings: np.ndarray, values: np.ndarray, rounded: np.ndarray) -> None:
+    def add(self, users: np.ndarray, ratings: np.ndarray, values: np.ndarray, rounded: np.ndarray) -> None:
         """Fill in some people: one entry per person and cell, those of a person together and complete."""
         who, starts = runs(users)
         self.cells[who] = np.diff(starts)
@@ -120,42 +121,44 @@ class _View:
 
     @property
     def enough(self) -> np.ndarray:
-        """Who has enough cells to be looked at."""
-        return self.cells >= FEWEST_CELLS
+        """Which people have enough cells to be examined."""
+        return self.cells >= MIN_CELLS
 
     def bounds(self, r: np.ndarray, tests: int) -> np.ndarray:
-        """Lower bound of everybody's |r|, one of so many tests; NaN for people who cannot be tested.
+        """Return the lower bound of every person's |r|, as one of this many tests; NaN for people who cannot be tested.
 
-        Whether the record varies is no condition: one that does not tells nothing about the person, and counts so.
+        Whether the record varies is no condition: one that does not vary reveals nothing about the person, and counts
+        so.
         """
-        luck = 2 * tests * np.exp(-self.log_orders)  # 2: upside down would do as well
+        luck = 2 * tests * np.exp(-self.log_orders)  # 2: the reverse order counts as well
         bound = fisher_low(np.abs(r), self.cells, float(norm.isf(CHANCE / 2 / max(1, tests))))
         return np.where(self.enough & (luck <= CHANCE), bound, np.nan)
 
-    def said(self, bound: np.ndarray) -> str:
-        """What came out, in a few words."""
+    def summary(self, bound: np.ndarray) -> str:
+        """Summarize the bounds in a few words."""
         tested = bound[~np.isnan(bound)]
         if not len(tested):
-            return f"{self.kind}: nobody can be tested"
+            return f"{self.kind}: no person can be tested"
         figures = f"median bound {np.median(tested):.2f}, highest {tested.max():.2f}"
         return f"{self.kind}: {_risk(tested).successes:,} of {len(tested):,}, {figures}"
 
 
-def _views(case: Case) -> list[_View]:
-    """All cells; and where records are groups', those with fewer contributors than may be published."""
+def _cell_views(case: Case) -> list[_CellView]:
+    """Return the views of all cells and, where records are groups', of those with fewer contributors than may be
+    published."""
     release, users = case.release, case.truth.users
-    fewest = max(FEWEST, release.min_contributors)
-    few = None if case.single else _View.empty(f"cells with fewer than {fewest} contributors", users)
-    whole = _View.empty("all cells", users)
-    for block in case.group_blocks():  # everybody is in one group, and whole in its block
+    fewest = max(MIN_CONTRIBUTORS, release.min_contributors)
+    few = None if case.single else _CellView.empty(f"cells with fewer than {fewest} contributors", users)
+    whole = _CellView.empty("all cells", users)
+    for block in case.group_blocks():  # every person is in one group, and complete in its block
         values = block.published[block.cells]
         rounded = _rounded(block.ratings, release.low, release.step)
         columns = (block.users, block.ratings, values, rounded)
         there = ~np.isnan(values)
-        whole.look(*(column[there] for column in columns))
+        whole.add(*(column[there] for column in columns))
         if few is not None:
             there &= block.contributors.data[block.cells] < fewest
-            few.look(*(column[there] for column in columns))
+            few.add(*(column[there] for column in columns))
     return [whole] if few is None else [few, whole]
 
 
@@ -175,19 +178,20 @@ def _log_orders(starts, ratings):  # type: ignore[no-untyped-def]
     return out
 
 
-def _control(views: list[_View], tests: int, people: np.ndarray, step: float) -> tuple[bool, str]:
-    """Are people exposed, in every view, whose own ratings are published: rounded as the release is, or as they are?"""
+def _control(views: list[_CellView], tests: int, people: np.ndarray, step: float) -> tuple[bool, str]:
+    """Test that people are exposed, in every view, when their own ratings are published: rounded as the release is, or
+    unrounded."""
 
     def share(planted: list[np.ndarray]) -> float:
         bounds = [view.bounds(r, tests) for view, r in zip(views, planted, strict=True)]
         return _risk(np.fmin.reduce(bounds)[people]).rate
 
     rounded = share([view.rounded for view in views])
-    said = f"with people's own ratings in these cells {rounded:.1%} would be exposed"
+    summary = f"with people's own ratings in these cells {rounded:.1%} would be exposed"
     if rounded >= CONTROL_SHARE:
-        return True, said
+        return True, summary
     plain = share([view.plain for view in views])
-    return plain >= CONTROL_SHARE, f"{said} (steps of {step:g} hide them), {plain:.1%} if not rounded"
+    return plain >= CONTROL_SHARE, f"{summary} (steps of {step:g} hide them), {plain:.1%} if not rounded"
 
 
 def _rounded(ratings: np.ndarray, low: float, step: float) -> np.ndarray:

@@ -1,12 +1,12 @@
-"""Rating inference: how well does the found record tell what else the target thought?
+"""Infer ratings: how well does the found record predict a target's other ratings?
 
-The attacker knows a few ratings of a target, takes the record that fits them best (Scoreboard-RH; at worst, the
-right one) and reads the target's *other* ratings off it. One is read right when the published value rounds to
-it. Much can be guessed without any release, so the mean of everybody else's ratings of the item is the baseline; it
-also stands in where the record does not have the item. What is gated is the gain: the share of what the baseline
-misses that the record gives away. A release is made to tell what people like the target think, so some gain is its
-use; it must leave more in doubt than it settles, hence the default of one half. Heavy raters are judged separately:
-they have the most to lose, and weigh most in their group.
+The attacker knows a few ratings of a target, takes the record that fits them best (Scoreboard-RH; at worst, the right
+one) and reads the target's *other* ratings off it. One is right when the published value rounds to it. Much can be
+guessed without any release, so the mean of all other people's ratings of the item is the baseline; it also stands in
+where the record lacks the item. What is gated is the gain: the share of the baseline's misses that the record reveals.
+A release is made to show what people like the target think, so some gain is its use; it must leave more in doubt than
+it settles, hence the default of one half. Heavy raters are judged separately: they have the most to lose, and weigh
+most in their group.
 """
 
 from dataclasses import dataclass
@@ -14,11 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from checks.attacks.scoreboard_rh import rule
-from checks.case import Case
-from checks.linkage.attack import BROKEN
+from checks.evidence.case import Case
+from checks.evidence.views.raw import MIN_CONTROL_SHARE, raw_view
+from checks.linkage.drawn_knowledge import knowledge_of
 from checks.linkage.knowledge import Knowledge, Model
-from checks.linkage.nearest import without_twin
+from checks.linkage.nearest import have_no_twin
+from checks.linkage.postings import postings_of
 from checks.linkage.ranking import rank
+from checks.linkage.rules import world_of
 from checks.registry import check
 from checks.result import Finding, Outcome
 from checks.stats import Risk, clustered
@@ -32,23 +35,26 @@ LEAST_ROOM = (
 
 
 @dataclass(frozen=True)
-class Reading:
-    """Ratings read off the records found, per target: right ones, those the baseline has right, all."""
+class ReadRatings:
+    """Hold the ratings read off the records found, per target: right ones, those the baseline has right, all.
+
+    `found` is the share of targets whose own record was read.
+    """
 
     name: str
     right: np.ndarray
     guessed: np.ndarray
     trials: np.ndarray
-    found: float  # share of targets whose own record was read
+    found: float
 
     @property
     def risk(self) -> Risk:
-        """Share read right beside the baseline's; the ratings of one target hang together."""
+        """The share read correctly beside the baseline's; the ratings of one target depend on each other."""
         return clustered(self.right, self.trials, float(self.guessed.sum() / max(1, self.trials.sum())))
 
     @property
     def room(self) -> int:
-        """Ratings the baseline misses."""
+        """Number of ratings the baseline misses."""
         return int((self.trials - self.guessed).sum())
 
     def __str__(self) -> str:
@@ -56,14 +62,14 @@ class Reading:
         return f"{self.name}: {risk.rate:.1%} against {risk.baseline:.1%}, gain {risk.gain:+.3f}"
 
     def outcome(self) -> Outcome:
-        """As a line of `murmur attack`; `n` is the effective number of ratings."""
+        """Return the result as a line of `murmur attack`; `n` is the effective number of ratings."""
         more = {"ratings": int(self.trials.sum()), "targets": len(self.trials), "right_record": self.found}
         return Outcome(self.name, self.risk, more=more)
 
 
 @check("rating-inference", threshold=0.5, controlled=True)
 def run(case: Case, threshold: float) -> Finding:
-    """Largest gain over the item mean, for all targets and for heavy raters (upper bound)."""
+    """Measure the largest gain over the item mean, for all targets and for heavy raters (upper bound)."""
     readings, planned = [], 0
     for heavy in (False, True):
         targets = case.targets("knowledge", heavy=heavy)
@@ -73,23 +79,24 @@ def run(case: Case, threshold: float) -> Finding:
     judged = [reading for reading in readings if reading.room >= LEAST_ROOM]
     if not judged:
         return Finding(
-            False, None, 0, "there are too few ratings to be read: nothing is shown about the release."
+            False, None, 0, "there are too few ratings to read: nothing is shown about the release."
         )
     worst = max(judged, key=lambda reading: reading.risk.gain_interval[1])
     low, high = worst.risk.gain_interval
-    raw = case.raw.control_targets()
-    broken = found_record(case.raw, raw, CONTROL)
-    strangers = found_record(case.raw, raw[without_twin(case.raw, raw)], CONTROL, without_own=True)
+    raw = raw_view(case)
+    people = raw.control_targets()
+    broken = found_record(raw, people, CONTROL)
+    strangers = found_record(raw, people[have_no_twin(raw, people)], CONTROL, without_own=True)
     return Finding(
         high <= threshold,
         worst.risk.gain,
         sum(len(reading.trials) for reading in readings),
         f"largest gain {worst.risk.gain:+.3f} (at most {high:+.3f}). Ratings read off the record found, against "
         f"the item's mean: {'; '.join(map(str, readings))}. Control in the raw data: {broken}; with the own record "
-        f"taken away: gain {strangers.risk.gain:+.3f}.",
+        f"removed: gain {strangers.risk.gain:+.3f}.",
         ci_low=low,
         ci_high=high,
-        control=broken.risk.gain >= BROKEN and strangers.risk.gain < threshold,
+        control=broken.risk.gain >= MIN_CONTROL_SHARE and strangers.risk.gain < threshold,
         planned=planned,
         outcomes=tuple(reading.outcome() for reading in readings),
     )
@@ -97,19 +104,20 @@ def run(case: Case, threshold: float) -> Finding:
 
 def found_record(
     case: Case, targets: np.ndarray, model: Model, *, heavy: bool = False, without_own: bool = False
-) -> Reading:
+) -> ReadRatings:
     """Read the record that Scoreboard-RH finds with this knowledge (`without_own`: among all others)."""
-    knows = case.known(targets, model)
+    knows = knowledge_of(case, targets, model)
     own = case.record_of(targets)
     gone = own if without_own else None
-    ranks = rank(case.postings, rule(case.world), knows, own, leave_out=gone, engine=case.engine)
-    return _read(case, _name(model.name, heavy), ranks.best_at.astype(np.int64), _others(case, knows))
+    found = rule(world_of(case))
+    ranks = rank(postings_of(case), found, knows, own, leave_out=gone, engine=case.engine)
+    return _compare(case, _name(model.name, heavy), ranks.best_at.astype(np.int64), _others(case, knows))
 
 
-def own_record(case: Case, targets: np.ndarray, *, heavy: bool = False) -> Reading:
-    """The worst case: the attacker knows which record is the target's, and none of the ratings."""
+def own_record(case: Case, targets: np.ndarray, *, heavy: bool = False) -> ReadRatings:
+    """Read the target's own record: the worst case, in which the attacker knows the record and none of the ratings."""
     name = _name("the right record", heavy)
-    return _read(case, name, case.record_of(targets), case.known(targets, EVERYTHING))
+    return _compare(case, name, case.record_of(targets), knowledge_of(case, targets, EVERYTHING))
 
 
 def _name(knowledge: str, heavy: bool) -> str:
@@ -117,43 +125,45 @@ def _name(knowledge: str, heavy: bool) -> str:
 
 
 def _others(case: Case, knows: Knowledge) -> Knowledge:
-    """What there is to be read: the targets' ratings that are not among the known ones."""
-    everything = case.known(knows.targets, EVERYTHING)
-    open_ = ~np.isin(_keys(case, everything), _keys(case, knows))
-    owner = everything.owners()[open_]
+    """Return the targets' ratings that are not among the known ones."""
+    everything = knowledge_of(case, knows.targets, EVERYTHING)
+    not_known = ~np.isin(_keys(case, everything), _keys(case, knows))
+    owner = everything.owners()[not_known]
     indptr = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(knows)))])
-    return Knowledge("others", knows.targets, indptr, everything.items[open_], everything.ratings[open_])
+    return Knowledge(
+        "others", knows.targets, indptr, everything.items[not_known], everything.ratings[not_known]
+    )
 
 
 def _keys(case: Case, knows: Knowledge) -> np.ndarray:
     return knows.owners() * np.int64(case.release.n_items) + knows.items
 
 
-def _read(case: Case, name: str, records: np.ndarray, asked: Knowledge) -> Reading:
+def _compare(case: Case, name: str, records: np.ndarray, wanted: Knowledge) -> ReadRatings:
     """Compare the target's ratings with the record's and with the baseline's."""
-    owner = asked.owners()
-    guess = _item_means(case, asked)
-    value = _values(case, records[owner], asked.items)
+    owner = wanted.owners()
+    guess = _item_means(case, wanted)
+    value = _values(case, records[owner], wanted.items)
     value = np.where(np.isnan(value), guess, value)
     near = case.truth.half_level + 1e-4
 
     def per_target(hit: np.ndarray) -> np.ndarray:
-        return np.bincount(owner, weights=hit, minlength=len(asked))
+        return np.bincount(owner, weights=hit, minlength=len(wanted))
 
-    right, guessed = (per_target(np.abs(v - asked.ratings) <= near) for v in (value, guess))
-    found = float((records == case.record_of(asked.targets)).mean()) if len(asked) else 0.0
-    return Reading(name, right, guessed, np.diff(asked.indptr), found)
+    right, guessed = (per_target(np.abs(v - wanted.ratings) <= near) for v in (value, guess))
+    found = float((records == case.record_of(wanted.targets)).mean()) if len(wanted) else 0.0
+    return ReadRatings(name, right, guessed, np.diff(wanted.indptr), found)
 
 
-def _item_means(case: Case, asked: Knowledge) -> np.ndarray:
-    """The mean of all other people's ratings of the item; of all ratings where nobody else rated it."""
+def _item_means(case: Case, wanted: Knowledge) -> np.ndarray:
+    """Return the mean of all other people's ratings of the item; of all ratings where no other person rated it."""
     count, total = case.truth.item_totals
-    others, rest = count[asked.items] - 1, total[asked.items] - asked.ratings
+    others, rest = count[wanted.items] - 1, total[wanted.items] - wanted.ratings
     return np.where(others > 0, rest / np.maximum(others, 1), total.sum() / max(1, count.sum()))
 
 
 def _values(case: Case, records: np.ndarray, items: np.ndarray) -> np.ndarray:
-    """What these records publish about these items; NaN where they do not."""
+    """Return what these records publish about these items; NaN where they do not."""
     values = np.full(len(items), np.nan, dtype=np.float32)
     if not len(case.people):
         return values

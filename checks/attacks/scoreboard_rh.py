@@ -1,9 +1,9 @@
-"""Scoreboard-RH (Narayanan & Shmatikov, section 4): the attack that broke the Netflix data.
+"""Run Scoreboard-RH ([Narayanan2008], section 4): the attack that broke the Netflix data.
 
-Ratings and days count the more the nearer they are, rare items more than popular ones. The authors claim a match
-only where the best record stands out by 1.5 standard deviations (`claimed`, `claimed_right`), or answer with a
-distribution over all records (`own_probability`, `entropy_bits`). In a homogenized release the members of a group
-tie, so the claim is never made about a person: what gates is the chance of naming the target by the best record.
+Nearer ratings and days count more, rare items more than popular ones. The authors claim a match only where the best
+record stands out by 1.5 standard deviations (`claimed`, `claimed_right`), or answer with a distribution over all
+records (`own_probability`, `entropy_bits`). In a homogenized release the members of a group tie, so the claim is never
+made about a person: what gates is the chance of naming the target by the best record.
 """
 
 from itertools import product
@@ -30,6 +30,6 @@ DATED = (Model(4, days=True), Model(8, days=True), Model(8, error="±1", days=Tr
     entropic=True,
 )
 def rule(world: World) -> Rule:
-    """Σ (e^(−|Δrating|/1.5) + e^(−|Δdays|/30)) / log(raters) over the known items a record has."""
+    """Score Σ (e^(−|Δrating|/1.5) + e^(−|Δdays|/30)) / log(raters) over the known items a record has."""
     weight = 1 / np.log(np.maximum(world.raters, 2))
     return Rule(weight, "decay", RATING_WIDTH * world.star, DAY_WIDTH)

@@ -1,4 +1,6 @@
-"""Set intersection (Frankowski et al., section 4.1): who rated everything the target is known to have rated?"""
+"""Run set intersection ([Frankowski2006], section 4.1): which records have every item the target is known to have
+rated?
+"""
 
 import numpy as np
 
@@ -9,5 +11,5 @@ from checks.linkage.rules import Rule, World
 
 @attack("set-intersection", models=USUAL, control=Model(16))
 def rule(world: World) -> Rule:
-    """Only records that have every known item are candidates, all equally likely."""
+    """Accept only records that have every known item, all equally likely."""
     return Rule(np.ones(len(world.raters)), all_needed=True)

@@ -1,16 +1,17 @@
-"""Structure-based attack (paper definition 3.1): which groups have all the items a person is known to have
-rated?
+"""Run the structure-based attack ([Chang2009], definition 3.1): which groups have all the items a person is known to
+have rated?
 
-Also run with everything the person rated, the strongest knowledge of this kind there is.
+It is also run with everything the person rated, the strongest knowledge of this kind.
 """
 
 import numpy as np
 
-from checks.case import Case
-from checks.linkage import every_target
-from checks.linkage.attack import control_of, trial
+from checks.evidence.case import Case
+from checks.evidence.views.raw import raw_view
+from checks.linkage.attack import run_control, trial
 from checks.linkage.knowledge import Model
 from checks.linkage.rules import Rule, World
+from checks.linkage.worst_target import assess_worst_target
 from checks.registry import check
 from checks.result import Finding
 
@@ -23,19 +24,22 @@ CONTROL = Model(16, "rare")
 
 @check("structure-based", threshold=1.0, controlled=True)
 def run(case: Case, threshold: float) -> Finding:
-    """Largest probability of naming a target; at most 1/k for every one (theorem 6.1)."""
+    """Measure the largest probability of naming a target; at most 1/k is allowed for every target (theorem 6.1)."""
     trials = {model.name: trial(case, rule, model) for model in MODELS}
     typical = ", ".join(f"{name}: {np.median(t.ranks.people):,.0f}" for name, t in trials.items())
-    return every_target.judge(
+    applicable = not case.release.complete  # otherwise every record fits every target
+    reason = "" if applicable else "Every record holds every item, so every record fits. "
+    return assess_worst_target(
         case,
         threshold,
         trials,
-        f"Median people who fit, by what is known: {typical}.",
+        f"{reason}Median people who fit, by what is known: {typical}.",
         planned=len(case.targets("knowledge")) * len(MODELS),
-        control=control_of(case.raw, rule, CONTROL),
+        control=run_control(raw_view(case), rule, CONTROL),
+        applicable=applicable,
     )
 
 
 def rule(world: World) -> Rule:
-    """Every known item must be there."""
+    """Require every known item."""
     return Rule(np.ones(len(world.raters)), all_needed=True)

@@ -1,18 +1,18 @@
-"""SVD reconstruction with EM (paper 001, section 5): a low-rank model of everybody's disguised values.
+"""Run SVD reconstruction with EM ([Zhang2006], section 5): a low-rank model of all people's disguised values.
 
-People's tastes hang together and noise does not: the main directions of all records keep the first and lose most of
-the second. Gaussian and uniform noise have each their model; where everybody's noise is of another strength, the
-stronger counts less.
+People's tastes are correlated and noise is not: the main directions of all records keep the first and lose most of the
+second. Gaussian and uniform noise have each their model; where records have noise of different strength, the noisier
+count less.
 """
 
 import numpy as np
 import scipy.sparse as sp
 
-from checks.case import Case
+from checks.evidence.case import Case
+from checks.reconstruction.assessment import Attempt, Disguised, assess_reconstruction
 from checks.reconstruction.detection import Noise
-from checks.reconstruction.judged import Attempt, Disguised, judge
-from checks.reconstruction.modelled import attempts
-from checks.reconstruction.reading import Strength
+from checks.reconstruction.estimated_ratings import NoiseStrength
+from checks.reconstruction.model_mixtures import mixtures
 from checks.reconstruction.svd_em import Kind, reconstruct
 from checks.registry import check
 from checks.result import Finding
@@ -20,15 +20,16 @@ from checks.result import Finding
 
 @check("svd-em-reconstruction", threshold=1.0, controlled=True, as_published=True)
 def run(case: Case, threshold: float) -> Finding:
-    """Gain over the best guess in telling single people's ratings (upper bound); at most 1/k."""
-    return judge(case, threshold, attack, "SVD with EM", knowing_person=True)
+    """Measure the gain over the best guess in recovering single people's ratings (upper bound); at most
+    1/k is allowed."""
+    return assess_reconstruction(case, threshold, attack, "SVD with EM", knowing_person=True)
 
 
 def attack(disguised: Disguised) -> list[Attempt]:
-    """The model of rank 10, and its mixtures with the values."""
-    return attempts(disguised, _model)
+    """Return ratings by the model of rank 10, and by its mixtures with the values."""
+    return mixtures(disguised, _model)
 
 
-def _model(scores: sp.csr_array, noise: Noise, strength: Strength) -> np.ndarray:
+def _model(scores: sp.csr_array, noise: Noise, strength: NoiseStrength) -> np.ndarray:
     kind: Kind = "weighted" if strength.flexible else "plain"
     return reconstruct(scores, noise=noise, amount=strength.amounts(noise), kind=kind)

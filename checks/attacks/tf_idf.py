@@ -1,4 +1,4 @@
-"""TF-IDF (Frankowski et al., section 4.2): the cosine of mentions and records, rare items weighing more."""
+"""Run TF-IDF ([Frankowski2006], section 4.2): the cosine of mentions and records, rare items weighing more."""
 
 import numpy as np
 
@@ -9,6 +9,6 @@ from checks.linkage.rules import Rule, World
 
 @attack("tf-idf", models=USUAL, control=Model(16, "rare"))
 def rule(world: World) -> Rule:
-    """Σ w² over the known items a record has, over the length of its vector; w = log2(people / raters)."""
+    """Score Σ w² over the known items a record has, over the length of its vector; w = log2(people / raters)."""
     weight = np.log2(max(1, world.users) / np.maximum(world.raters, 1))
     return Rule(weight**2, cosine=True)

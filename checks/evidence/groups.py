@@ -1,7 +1,7 @@
-"""What the members of each group really rated, for a block of groups at a time.
+"""Add up what the members of each group really rated, for a block of groups at a time.
 
-Groups × items with somebody's rating are as many as the ratings themselves (90 million at Netflix's size and k = 5):
-they are added up anew from the members' rows in every walk, which costs less than keeping them.
+The cells (group, item) with a member's rating are about as many as the ratings themselves (90 million at Netflix's size
+and k = 5). They are added up anew from the members' rows in every pass, which costs less than keeping them.
 """
 
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from checks.profiles import Profiles
-from checks.truth import Truth
+from checks.evidence.profiles import Profiles
+from checks.evidence.truth import Truth
 
 
 @dataclass(frozen=True)
 class GroupBlock:
-    """Consecutive groups: what they publish, and what their members really rated.
+    """Represent consecutive groups: what they publish, and what their members really rated.
 
     `contributors` (groups × items) counts the members who rated an item and `rating_sums` adds up their ratings, both
     stored in the same cells, items ascending. Every rating of a member is an entry of `users` (row of the truth),
-    `places` (where it lies in the truth's ratings), `ratings` and `cells` (its entry of `contributors`), in the order
-    of groups, their members' rows, and items.
+    `places` (its position in the truth's ratings), `ratings` and `cells` (its entry of `contributors`), ordered by
+    group, member row and item.
     """
 
     profiles: Profiles
@@ -35,7 +35,7 @@ class GroupBlock:
 
     @property
     def start(self) -> int:
-        """The first of these groups among all."""
+        """The row of the first group among all groups."""
         return self.profiles.start
 
     @property
@@ -45,7 +45,7 @@ class GroupBlock:
 
     @cached_property
     def groups(self) -> np.ndarray:
-        """The group (a row among all) of every entry of `contributors`."""
+        """The group (a row among all groups) of every entry of `contributors`."""
         numbers = np.arange(self.start, self.start + self.rows)
         return np.repeat(numbers, np.diff(self.contributors.indptr))
 
@@ -56,12 +56,12 @@ class GroupBlock:
 
     @cached_property
     def published(self) -> np.ndarray:
-        """The published value of every entry of `contributors`; NaN where the item is not published there."""
+        """The published value of every entry of `contributors`; NaN where the group does not publish the item."""
         return self.profiles.at(self.groups - self.start, self.items)
 
 
 class Groups:
-    """Who is in which group: rows of the truth, by group."""
+    """Map groups to their members (rows of the truth)."""
 
     def __init__(self, truth: Truth, n_groups: int) -> None:
         self.truth = truth

@@ -1,41 +1,46 @@
-"""What a manifest may say: the contract's keys and nothing else, each with a value of its kind.
+"""Test what a manifest states: only the keys of docs/release-format.md, each with a value of its kind.
 
-Whatever stands there freely could carry a source id to the public, so there is no room for it: every text is one of
-a few, or has a shape, or (why people are withheld) is short and free of ids.
+Free text could carry a source id to the public, so there is none: every text is one of a few, or has a fixed shape, or
+(why people are withheld) is short and free of ids.
 """
 
 import re
 from collections.abc import Callable, Iterator
 from datetime import date, datetime
-from typing import Any, get_args
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.config.privacy import MethodName
+from checks.evidence.method_rules import rules_of
+from tasks.config.privacy import method_names
 from tasks.config.release import Release as ReleaseSettings
 
 LONGEST_REASON = 200  # characters
 FILES = ("groups.parquet", "members.parquet", "items.parquet", "checks.json", "report.html", "README.md")
-CHECK_KEYS = {"name", "passed", "observed", "threshold", "ci_low", "ci_high", "n", "severity", "detail"}
+FIRST_CHECK_KEYS = {"name", "passed", "observed", "threshold", "ci_low", "ci_high", "n", "severity", "detail"}
+CHECK_KEYS = FIRST_CHECK_KEYS | {"applicable", "void"}  # releases published before these two keys stay valid
 
 Problem = tuple[int, str]
 
 
 def problems(manifest: dict[str, Any]) -> Iterator[Problem]:
-    """Everything in the manifest that the contract does not name or that is not of its kind, counted and told."""
+    """Yield, with counts, what in the manifest is not in docs/release-format.md or not of the kind it has there."""
     # Unknown keys are counted and not quoted: one may be an id itself.
-    yield len(manifest.keys() - _KINDS.keys()), "keys of the manifest that the contract does not name"
+    yield len(manifest.keys() - _KINDS.keys()), "keys of the manifest that are not in docs/release-format.md"
     scores = manifest["unit"] == "z-score"
-    fitting = manifest["method"] == "perturbation" and manifest["rating_encoding"] == "float32"
-    yield int(scores and not fitting), "z-scores that are not numbers of a perturbation"
+    allowed = rules_of(manifest["method"]).z_scores and manifest["rating_encoding"] == "float32"
+    yield (
+        int(scores and not allowed),
+        "z-scores of a method that may not publish them, or not as float32 numbers",
+    )
     odd = [key for key, fits in _KINDS.items() if key in manifest and not fits(manifest[key])]
-    yield len(odd), f"values of the manifest that are not as in the contract ({', '.join(odd)})"
+    yield len(odd), f"values of the manifest that do not follow docs/release-format.md ({', '.join(odd)})"
 
 
 def ids_in(text: str, ids: pa.StringArray) -> int:
-    """How many of the ids stand in the text, as words of their own, whatever their case."""
-    # An id may have several words, or begin or end with a sign: every stretch that cuts no word in two is looked up.
+    """Count the ids that occur in the text as whole words, whatever their case."""
+    # An id may have several words, or begin or end with punctuation: every stretch of whole words is looked up.
     cuts = [at for at in range(len(text) + 1) if not re.fullmatch(r"\w\w", text[max(at - 1, 0) : at + 1])]
     stretches = {text[a:b].lower() for a in cuts for b in cuts if a < b}
     known = pc.is_in(pc.utf8_lower(ids), value_set=pa.array(sorted(stretches), pa.string()))
@@ -59,7 +64,7 @@ def _text(pattern: str) -> Callable[[object], bool]:
 
 
 def _object(**kinds: Callable[[Any], bool]) -> Callable[[object], bool]:
-    """Exactly these keys, each with a value of its kind."""
+    """Return a test for an object with exactly these keys, each with a value of its kind."""
     return lambda value: (
         isinstance(value, dict)
         and value.keys() == kinds.keys()
@@ -82,6 +87,10 @@ def _reads(parse: Callable[[str], object], value: object) -> bool:
         return False
 
 
+def _method_name(value: object) -> bool:
+    return isinstance(value, str) and value in method_names()
+
+
 def _release_name(value: object) -> bool:
     try:
         return isinstance(value, str) and bool(ReleaseSettings(name=value))
@@ -90,14 +99,27 @@ def _release_name(value: object) -> bool:
 
 
 def _digests(value: object) -> bool:
-    """Only files a release has: any other could carry anything, digest or not."""
+    """Test that only files of a release are listed: any other could carry anything, with a digest or without."""
     return isinstance(value, dict) and all(
         name in FILES and _text("[0-9a-f]{64}")(digest) for name, digest in value.items()
     )
 
 
 def _verdicts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(c, dict) and c.keys() == CHECK_KEYS for c in value)
+    """Test for lines of checks.json: all with the keys of today, or all with those of the first releases."""
+    return (
+        isinstance(value, list)
+        and all(isinstance(line, dict) for line in value)
+        and any(all(line.keys() == keys for line in value) for keys in (CHECK_KEYS, FIRST_CHECK_KEYS))
+        and all(_consistent(line) for line in value)
+    )
+
+
+def _consistent(line: dict[str, Any]) -> bool:
+    """Test that a line's facts are truth values, that a void check failed, and that a failed one was applicable."""
+    passed, void, applicable = line["passed"], line.get("void", False), line.get("applicable", True)
+    facts = all(isinstance(fact, bool) for fact in (passed, void, applicable))
+    return facts and not (void and passed) and (applicable or passed)
 
 
 def _reason(value: object) -> bool:
@@ -108,7 +130,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "schema_version": _one_of(1),
     "release": _release_name,
     "snapshot": _date,
-    "method": _one_of(*get_args(MethodName)),
+    "method": _method_name,
     "privacy": _object(k=_whole, l=_whole, b=_whole, min_contributors=_whole),
     "counts": _object(users=_whole, items=_whole, groups=_whole, ratings=_whole),
     "rating_scale": lambda value: isinstance(value, list) and len(value) == 2 and all(map(_number, value)),

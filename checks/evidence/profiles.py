@@ -1,4 +1,4 @@
-"""Published profiles: consecutive groups of a release, decoded."""
+"""Represent published profiles: consecutive groups of a release, decoded."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,10 @@ import scipy.sparse as sp
 
 @dataclass(frozen=True)
 class Profiles:
-    """Consecutive groups: the items of each (None: all of them) and the published code of each item."""
+    """Represent consecutive groups: the items of each (None: all items) and the published code of each item.
+
+    `days` is when each cell was rated; only the raw data have it (checks/evidence/views/raw.py).
+    """
 
     start: int
     indptr: np.ndarray
@@ -17,7 +20,7 @@ class Profiles:
     n_items: int
     origin: float
     step: float
-    days: np.ndarray | None = None  # when each cell was rated; only the raw data tell (checks/raw.py)
+    days: np.ndarray | None = None
 
     @property
     def rows(self) -> int:
@@ -26,12 +29,12 @@ class Profiles:
 
     @property
     def rows_slice(self) -> slice:
-        """Where these groups lie among all groups."""
+        """The rows of these groups among all groups."""
         return slice(self.start, self.start + self.rows)
 
     @property
     def values(self) -> np.ndarray:
-        """The published ratings, flat, in the order of the cells."""
+        """The published ratings of all cells in order."""
         return self._values(self.codes)
 
     @property
@@ -42,20 +45,20 @@ class Profiles:
         return np.tile(np.arange(self.n_items, dtype=np.int32), self.rows)
 
     def row_numbers(self) -> np.ndarray:
-        """The row within the block of every cell."""
+        """Return the row within the block of every cell."""
         return np.repeat(np.arange(self.rows, dtype=np.int32), np.diff(self.indptr))
 
     def matrix(self) -> sp.csr_array:
-        """Ratings as a sparse matrix; a published 0 stays a stored 0."""
+        """Return the ratings as a sparse matrix; a published 0 stays a stored 0."""
         return sp.csr_array((self.values, self.columns, self.indptr), shape=(self.rows, self.n_items))
 
     def pattern(self) -> sp.csr_array:
-        """1 where an item is published."""
+        """Return a sparse matrix with 1 where an item is published."""
         ones = np.ones(len(self.codes), dtype=np.float32)
         return sp.csr_array((ones, self.columns, self.indptr), shape=(self.rows, self.n_items))
 
     def table(self) -> np.ndarray:
-        """Ratings as a dense array, NaN where an item is not published."""
+        """Return the ratings as a dense array, NaN where an item is not published."""
         if self.items is None:
             return self.values.reshape(self.rows, self.n_items)
         dense = np.full((self.rows, self.n_items), np.nan, dtype=np.float32)
@@ -63,7 +66,7 @@ class Profiles:
         return dense
 
     def at(self, rows: np.ndarray, items: np.ndarray) -> np.ndarray:
-        """The ratings of some cells (row of the block, item), NaN where an item is not published."""
+        """Return the ratings of some cells (row of the block, item), NaN where an item is not published."""
         if self.items is None:
             return self._values(self.codes[rows * np.int64(self.n_items) + items])
         own = self.row_numbers() * np.int64(self.n_items) + self.items

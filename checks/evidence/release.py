@@ -1,8 +1,8 @@
-"""The published files as anybody gets them: strict about their schema, read in blocks of groups."""
+"""Read the published files as any recipient gets them: strict about their schema, in blocks of groups."""
 
 import math
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from checks.profiles import Profiles
-from checks.scratch import working_files
-from checks.stored import StoredProfiles, digests_of
+from checks.evidence.profiles import Profiles
+from checks.evidence.release_view import LONG_BLOCK_CELLS, Listing, ReleaseView
+from checks.evidence.stored_profiles import StoredProfiles
+from checks.evidence.working_files import working_files
 from tasks.errors import Refused
 from tasks.store import digest, read_json
 
@@ -24,10 +25,7 @@ ENCODINGS: dict[str, np.dtype] = {
     "uint16": np.dtype("<u2"),
     "float32": np.dtype("<f4"),
 }
-BLOCK_CELLS = 2_000_000
-LONG_BLOCK_CELLS = 16_000_000
 HEADS = 16_384  # groups whose number of items is read at once
-CACHE_BYTES = 96 * 2**20
 
 _SCHEMAS = {
     "groups.parquet": {
@@ -45,155 +43,68 @@ _MANIFEST_KEYS = {
 }  # fmt: skip
 
 
-class Release:
-    """A published (or candidate) release. Opening it refuses anything that is not in the contract's
-    schema. With a `private` directory a large release is decoded once, into working files there; without, at
-    every walk."""
+class Release(ReleaseView):
+    """Represent a published (or candidate) release as read from its files.
+
+    Opening it refuses anything that docs/release-format.md does not allow. With a `private` directory a large release
+    is decoded once, into working files there; without one it is decoded in every pass.
+    """
 
     def __init__(self, directory: str | Path, private: Path | None = None) -> None:
         self.directory = Path(directory)
-        self.private = private
-        self.manifest = _manifest(self.directory)
-        privacy = self.manifest["privacy"]
-        self.k, self.l, self.b = (int(privacy[name]) for name in ("k", "l", "b"))
-        self.min_contributors = int(privacy["min_contributors"])
-        self.low, self.high = (float(v) for v in self.manifest["rating_scale"])
-        self.step = float(self.manifest["rating_step"] or 0)
-        self.dtype = ENCODINGS[self.manifest["rating_encoding"]]
+        manifest = _manifest(self.directory)
         for name in DATA_FILES:
             _strict_schema(self.directory / name)
-        self.items = pq.read_table(self.directory / "items.parquet").column("item").combine_chunks()
-        members = pq.read_table(self.directory / "members.parquet")
-        self.pseudonyms = members.column("user").combine_chunks()
-        self.member_group = _ints(members.column("group"), "members.parquet: group")
-        heads = pq.read_table(self.directory / "groups.parquet", columns=["group", "size"])
-        self.groups = _ints(heads.column("group"), "groups.parquet: group")
-        self.sizes = _ints(heads.column("size"), "groups.parquet: size")
-        if pc.any(pc.is_null(self.pseudonyms)).as_py() or pc.any(pc.is_null(self.items)).as_py():
-            raise Refused("there are null ids", where=str(self.directory), remedy="publish the release anew")
+        listing = _listing(self.directory)
+        step, dtype = float(manifest["rating_step"] or 0), ENCODINGS[manifest["rating_encoding"]]
+        super().__init__(manifest, listing, step=step, dtype=dtype, private=private)
 
     def close(self) -> None:
         """Remove the working files."""
         if "_files" in self.__dict__:
             self._files.cleanup()
 
-    @property
-    def n_items(self) -> int:
-        """Number of items, published or not, in position order."""
-        return len(self.items)
-
-    @property
-    def n_groups(self) -> int:
-        """Number of rows of groups.parquet."""
-        return len(self.groups)
-
-    @property
-    def levels(self) -> int:
-        """Number of codes the scale has at this step (0 for float32)."""
-        return 0 if self.dtype == np.float32 else math.floor((self.high - self.low) / self.step + 1e-6) + 1
-
     @cached_property
     def fingerprint(self) -> str:
-        """Of what is published about people: the judge's draws follow from it, so nobody can know before publishing
-        whom an audit will attack, and every audit attacks the same."""
+        """A digest of what is published about people.
+
+        The judge's draws follow from it: nobody can know before publishing whom an audit will attack, and every audit
+        attacks the same people.
+        """
         return "".join(digest(self.directory / name) for name in ("groups.parquet", "members.parquet"))
 
     @cached_property
-    def row_of_member(self) -> np.ndarray:
-        """The row of groups.parquet of every member; −1 where there is none, and the first where there are
-        two."""
-        order = np.argsort(self.groups, kind="stable")
-        place = np.searchsorted(self.groups[order], self.member_group)
-        place = np.minimum(place, max(len(order) - 1, 0))
-        if not len(order):
-            return np.full(len(self.member_group), -1, dtype=np.int32)
-        found = self.groups[order][place] == self.member_group
-        return np.where(found, order[place], -1).astype(np.int32)
-
-    @cached_property
-    def listed(self) -> np.ndarray:
-        """Members actually listed per row of groups.parquet."""
-        rows = self.row_of_member
-        return np.bincount(rows[rows >= 0], minlength=self.n_groups).astype(np.int64)
-
-    @cached_property
-    def profile_of_group(self) -> np.ndarray:
-        """A number per group, by first appearance: groups with equal published content have equal numbers."""
-        digests = self._digests
-        if not len(digests):
-            return np.empty(0, np.int64)
-        _, first, number = np.unique(digests, return_index=True, return_inverse=True)
-        order = np.empty(len(first), np.int64)
-        order[np.argsort(first)] = np.arange(len(first))
-        return order[number]
-
-    @cached_property
-    def lengths(self) -> np.ndarray:
-        """Published items of every group."""
+    def lengths(self) -> np.ndarray:  # type: ignore[override]
+        """Number of published items of every group."""
         with pq.ParquetFile(self.directory / "groups.parquet", pre_buffer=False) as file:
             batches = file.iter_batches(batch_size=HEADS, columns=["items"])
             parts = [self._list_lengths(batch.column("items")) for batch in batches]
         return np.concatenate([np.zeros(0, np.int64), *parts])
 
-    @property
-    def cells(self) -> int:
-        """Number of published (group, item) cells."""
-        return int(self.lengths.sum())
-
-    @property
-    def unit(self) -> str:
-        """What the published numbers are: ratings, or z-scores of their owners."""
-        return self.manifest.get("unit", "rating")
-
-    @property
-    def dated(self) -> bool:
-        """Whether the cells tell when they were rated: never in what is published."""
-        return False
-
-    @property
-    def complete(self) -> bool:
-        """True when every group has every item, so that the items of a group tell nothing."""
-        return self.cells == self.n_groups * self.n_items
-
     def blocks(self) -> Iterator[Profiles]:
-        """The groups in blocks of a few million cells of a full table; small releases are decoded once and kept."""
+        """Yield the groups in blocks; a small release is decoded once and kept."""
         if self.small:
             yield from self._decoded
         elif self.private is None:
             yield from self._read()
         else:
             for start, stop in self.ranges():
-                yield self.stored.block(start, stop)
+                yield self.decoded_files.block(start, stop)
 
-    def long_blocks(self) -> Iterator[Profiles]:
-        """The same, longer where that costs little: for those who do not make numbers of all codes at once."""
+    def long_blocks(self) -> Iterable[Profiles]:
+        """Return the groups in longer blocks where they are read from working files."""
         if self.small or self.private is None:
             return self.blocks()
-        return (self.stored.block(start, stop) for start, stop in self.ranges(LONG_BLOCK_CELLS))
-
-    def ranges(self, cells: int = 0) -> list[tuple[int, int]]:
-        """First and last group of the blocks: what workers are given who read `stored` themselves."""
-        rows = max(1, (cells or BLOCK_CELLS) // max(1, self.n_items))
-        return [(start, min(start + rows, self.n_groups)) for start in range(0, self.n_groups, rows)]
-
-    def values_seen(self, most: int) -> tuple[np.ndarray, bool]:
-        """The different values that are published, ascending, and whether these are all: of more than `most` the
-        lowest and the highest are among those told. For releases that publish numbers, not codes."""
-        seen, whole = np.zeros(0, np.float32), True
-        for block in self.blocks():
-            seen = np.union1d(seen, block.codes)
-            if len(seen) > most:
-                seen, whole = seen[[0, -1]], False
-        return seen, whole
+        return (self.decoded_files.block(start, stop) for start, stop in self.ranges(LONG_BLOCK_CELLS))
 
     @property
-    def stored(self) -> StoredProfiles:
-        """The decoded release in files."""
+    def decoded_files(self) -> StoredProfiles:
+        """The decoded release in working files."""
         return self._written[0]
 
     @cached_property
     def _written(self) -> tuple[StoredProfiles, np.ndarray]:
-        """The files, and the digest of every group's content."""
+        """The working files, and the digest of every group's content."""
         place, dense = Path(self._files.name), self.complete
         stored = StoredProfiles(place, self.dtype, self.n_items, self.low, self.step, dense)
         return stored, stored.write(self._read())
@@ -202,28 +113,21 @@ class Release:
     def _files(self) -> tempfile.TemporaryDirectory:
         return working_files(self.private)
 
-    @property
-    def small(self) -> bool:
-        """Whether it is decoded once and held in memory."""
-        per_cell = self.dtype.itemsize + (0 if self.complete else 4)
-        return self.cells * per_cell <= CACHE_BYTES
-
     @cached_property
     def _decoded(self) -> list[Profiles]:
         return list(self._read())
 
-    @cached_property
+    @property
     def _digests(self) -> np.ndarray:
         if self.private is not None and not self.small:
             return self._written[1]
-        return np.array([digest for block in self.blocks() for digest in digests_of(block)], dtype="S16")
+        return super()._digests
 
     def _list_lengths(self, lists: pa.ListArray) -> np.ndarray:
         return pc.fill_null(pc.list_value_length(lists), self.n_items).to_numpy().astype(np.int64)
 
     def _read(self) -> Iterator[Profiles]:
-        rows = max(1, BLOCK_CELLS // max(1, self.n_items))
-        start = 0
+        rows, start = self.rows_per_block(), 0
         with pq.ParquetFile(self.directory / "groups.parquet", pre_buffer=False) as file:
             for batch in file.iter_batches(batch_size=rows, columns=["items", "ratings"]):
                 yield self._decode(batch, start)
@@ -273,6 +177,23 @@ class Release:
         return items
 
 
+def _listing(directory: Path) -> Listing:
+    items = pq.read_table(directory / "items.parquet").column("item").combine_chunks()
+    members = pq.read_table(directory / "members.parquet")
+    pseudonyms = members.column("user").combine_chunks()
+    heads = pq.read_table(directory / "groups.parquet", columns=["group", "size"])
+    listing = Listing(
+        items,
+        _ints(heads.column("group"), "groups.parquet: group"),
+        _ints(heads.column("size"), "groups.parquet: size"),
+        pseudonyms,
+        _ints(members.column("group"), "members.parquet: group"),
+    )
+    if pc.any(pc.is_null(pseudonyms)).as_py() or pc.any(pc.is_null(items)).as_py():
+        raise Refused("there are null ids", where=str(directory), remedy="publish the release anew")
+    return listing
+
+
 def _manifest(directory: Path) -> dict[str, Any]:
     path = directory / "manifest.json"
     try:
@@ -284,7 +205,7 @@ def _manifest(directory: Path) -> dict[str, Any]:
     problem = _manifest_problem(manifest)
     if problem:
         raise Refused(
-            f"the manifest is not as in the contract: {problem}",
+            f"the manifest does not follow docs/release-format.md: {problem}",
             where=str(path),
             remedy="publish the release anew",
         )
@@ -292,7 +213,7 @@ def _manifest(directory: Path) -> dict[str, Any]:
 
 
 def _manifest_problem(manifest: Any) -> str:
-    """What is wrong with a manifest, in words; empty when it can be used."""
+    """Return what is wrong with a manifest, in words; an empty text when it can be used."""
     if not isinstance(manifest, dict):
         return "it is not an object"
     if missing := sorted(_MANIFEST_KEYS - manifest.keys()):

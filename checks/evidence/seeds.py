@@ -1,9 +1,9 @@
-"""The judge's own random numbers: fixed, so that an audit attacks the same people in the same way."""
+"""Provide the judge's own random numbers: fixed, so that an audit attacks the same people in the same way."""
 
 import numpy as np
 
 
 def seeded(*names: object) -> np.random.Generator:
-    """A random stream of its own for every combination of names."""
+    """Return the random stream of this combination of names."""
     digest = np.frombuffer("/".join(map(str, names)).encode(), dtype=np.uint8)
     return np.random.default_rng([20100, *digest.tolist()])

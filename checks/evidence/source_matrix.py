@@ -1,9 +1,9 @@
-"""The ratings of a source as a matrix in files, made without ever holding them all.
+"""Read the ratings of a source into a matrix in files, without ever holding all of them.
 
 Pieces of the source become *runs*: ids as numbers, rows in the order of the source within small parts of the users
-(*grains*). Neighbouring grains with some million ratings are a range, which is put together from all runs; the ranges
-are joined to one file per column, which all processes map.
-Memory is that of one run or one range per process, whatever the size of the source and whoever rated most.
+(*grains*). Neighbouring grains with some million ratings form a range, which is assembled from all runs; the ranges are
+joined to one file per column, which all processes map. Memory is that of one run or one range per process, whatever the
+size of the source and of its longest record.
 """
 
 import datetime
@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 from numba import njit
 
-from checks.scratch import mapped
+from checks.evidence.working_files import mapped
 from tasks.config import Source
 from tasks.engine import Engine
 from tasks.errors import Refused, room_in
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 PIECES_AT_ONCE = 16
 ROWS_AT_ONCE = 2_000_000  # of a run, and about as many of a range
 GRAINS = 4_096  # equal parts of the listed users, of which ranges are put together
-STRANGER_GRAINS = 256  # people who are not in the release are spread over these by a hash of their id
+STRANGER_GRAINS = 256  # people who are not in the release are distributed over these by a hash of their id
 COLUMNS = {"users": np.int32, "items": np.int32, "ratings": np.float32, "times": np.int64}
 DAY_SECONDS = 86_400
 
 
 @dataclass(frozen=True)
 class IdArrays:
-    """The ids that have numbers: their places here."""
+    """Hold the ids that have numbers: an id's number is its position."""
 
     users: pa.StringArray
     items: pa.StringArray
@@ -49,7 +49,7 @@ class IdArrays:
 
 @dataclass(frozen=True)
 class IdFiles:
-    """The same as workers read them: from the owner's own files, so that no id is copied anywhere."""
+    """Read the same ids in a worker, from the owner's own files, so that no id is copied anywhere."""
 
     private: Path
     published: Path
@@ -74,10 +74,11 @@ def _column(path: Path, name: str) -> pa.StringArray:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Accepted, de-duplicated ratings of listed people and items: the last by time counts, else the last in the file.
+    """Hold accepted, de-duplicated ratings of listed people and items: the last by time counts, else the last in the
+    file.
 
-    `days` is when each was given (since 1970), where the source says so; `raters` counts each item's raters in the
-    whole source; `seen` tells which listed people the source has at all.
+    `days` is when each rating was given (since 1970), where the source has it; `raters` counts each item's raters in
+    the whole source; `seen` marks the listed people whom the source has at all.
     """
 
     ratings: sp.csr_array
@@ -90,10 +91,10 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Run:
-    """Some rows of the source in files; those of grain g are from edges[g] to edges[g + 1].
+    """Represent some rows of the source in files; those of grain g are from edges[g] to edges[g + 1].
 
-    Strangers are numbered within the run, by their place in its file of their digests: a run travels between
-    processes, and nobody's id with it.
+    People who are not listed (strangers) are numbered within the run, by their position in its file of id digests: a
+    run travels between processes, and no id travels with it.
     """
 
     name: str
@@ -103,7 +104,7 @@ class Run:
     rows_read: int
 
     def read(self, place: Path, column: str, grains: tuple[int, int]) -> np.ndarray:
-        """One column of a range."""
+        """Read one column of a range."""
         dtype = np.dtype(COLUMNS[column])
         first, last = (int(self.edges[grain]) for grain in grains)
         return np.fromfile(
@@ -147,7 +148,7 @@ def _read_stretch(
 
 
 def write_runs(blocks: Iterable["RatingBlock"], ids: Ids, place: Path, name: str) -> Iterator[Run]:
-    """Put blocks of ratings, in the order of the source, into files."""
+    """Write blocks of ratings, in the order of the source, to files."""
     waiting: list[RatingBlock] = []
     rows = number = 0
     for block in blocks:
@@ -164,7 +165,7 @@ def _write_run(blocks: list["RatingBlock"], ids: Ids, place: Path, name: str) ->
     users, strangers = _numbers([block.users for block in blocks], ids.users)
     items, missing = _numbers([block.items for block in blocks], ids.items)
     digests = pd.util.hash_array(strangers.to_numpy(zero_copy_only=False))
-    away = -1 - np.minimum(users, -1)  # the place among the strangers, where it is one
+    away = -1 - np.minimum(users, -1)  # the position among the strangers, where it is one
     grains = users // _grain(len(ids.users))
     if len(strangers):
         bucket = GRAINS + (digests % STRANGER_GRAINS).astype(np.int32)
@@ -193,7 +194,8 @@ def _grain(users: int) -> int:
 
 
 def _numbers(columns: list[pa.Array], known: pa.StringArray) -> tuple[np.ndarray, pa.StringArray]:
-    """The place of every id among the known ones; −1 − its place among those that are not, which are returned.
+    """Return the position of every id among the known ones, and the unknown ids; an unknown id is −1 − its position
+    there.
 
     Every id is looked up once, not once per row.
     """
@@ -217,7 +219,7 @@ def _numbers(columns: list[pa.Array], known: pa.StringArray) -> tuple[np.ndarray
 
 
 def join(runs: list[Run], ids: IdArrays, place: Path, engine: Engine | None = None) -> Matrix:
-    """Put the matrix together, range by range."""
+    """Assemble the matrix, range by range."""
     if not sum(int(run.edges[-1]) for run in runs):
         raise Refused(
             "the source has no ratings", where="source", remedy="name the source this release was made from"
@@ -251,8 +253,8 @@ def join(runs: list[Run], ids: IdArrays, place: Path, engine: Engine | None = No
 
 
 def _ranges(rows: np.ndarray) -> list[tuple[int, int]]:
-    """Neighbouring grains (the first, and the one after the last) with about ROWS_AT_ONCE rows; listed people and
-    strangers are never in one range."""
+    """Return neighbouring grains (the first, and the one after the last) with about ROWS_AT_ONCE rows; listed people
+    and strangers are never in one range."""
     number = (np.cumsum(rows) - rows) // ROWS_AT_ONCE
     starts = np.union1d(np.flatnonzero(np.diff(number, prepend=-1)), [0, GRAINS]).tolist()
     return list(pairwise([*starts, len(rows)]))
@@ -275,7 +277,7 @@ def _joined(place: Path, name: str, parts: list[int], dtype: type[np.generic]) -
 def _join_range(
     grains: tuple[int, int], *, runs: list[Run], place: Path, size: tuple[int, int], timed: bool
 ) -> dict[str, Any]:
-    """One range of users: counts what there is of each, and writes the rows of those who are listed."""
+    """Assemble one range of users: count its ratings and write the rows of those who are listed."""
     n_users, n_items = size
     wanted = [name for name in COLUMNS if timed or name != "times"]
     table = {name: np.concatenate([run.read(place, name, grains) for run in runs]) for name in wanted}
@@ -306,8 +308,10 @@ def _join_range(
 
 @njit(cache=True, nogil=True)
 def _last_of_each(users, items, times, n_users, n_items):  # type: ignore[no-untyped-def]
-    """Where the rating that counts for each (user, item) lies, by user, then item: counted into place, by item and then
-    by user, so that equal cells end up side by side in the order they came."""
+    """Return the positions of the rating that counts for each (user, item), by user, then item.
+
+    A counting sort by item and then by user puts equal cells side by side in the order in which they came.
+    """
     by_item = _counted(items, np.arange(len(items), dtype=np.int32), -1, n_items + 1)
     order = _counted(users, by_item, 0, n_users)
     kept = np.empty(len(order), np.int32)

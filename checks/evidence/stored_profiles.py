@@ -1,7 +1,7 @@
-"""A release decoded once: its codes lie in working files, and blocks of groups are read from there.
+"""Keep a decoded release in working files, from which blocks of groups are read.
 
-The checks of a gate walk through a release a hundred times; decompressing it every time would cost more than
-they do. Blocks are read, not mapped, so that a walk holds one block whatever the size; workers read the same files.
+The checks of a gate pass over a release a hundred times; decompressing it every time would cost more than the checks
+do. Blocks are read, not mapped, so that a pass holds one block whatever the size; workers read the same files.
 """
 
 import hashlib
@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from checks.profiles import Profiles
+from checks.evidence.profiles import Profiles
 
 
 @dataclass(frozen=True)
 class StoredProfiles:
-    """The codes (and the items, where not every group has all) of all groups, one after the other, in files."""
+    """Represent the files with the codes (and the items, where not every group has all) of all groups in order."""
 
     directory: Path
     dtype: np.dtype
@@ -28,11 +28,11 @@ class StoredProfiles:
 
     @cached_property
     def indptr(self) -> np.ndarray:
-        """Where the cells of each group begin."""
+        """The position of the first cell of each group."""
         return np.load(self.directory / "indptr.npy")
 
     def block(self, start: int, stop: int) -> Profiles:
-        """The groups from `start` to `stop`."""
+        """Read the groups from `start` to `stop`."""
         indptr = self.indptr[start : stop + 1]
         codes = self._read("codes.bin", self.dtype, indptr)
         items = None if self.dense else self._read("items.bin", np.dtype(np.int32), indptr)
@@ -43,7 +43,7 @@ class StoredProfiles:
         return np.fromfile(self.directory / name, dtype, count, offset=offset)
 
     def write(self, blocks: Iterable[Profiles]) -> np.ndarray:
-        """Fill the files; returns a digest of every group's content, from the same walk."""
+        """Fill the files and return a digest of every group's content, both in one pass."""
         lengths: list[np.ndarray] = [np.zeros(1, np.int64)]
         digests: list[bytes] = []
         with (
@@ -61,7 +61,7 @@ class StoredProfiles:
 
 
 def digests_of(block: Profiles) -> Iterator[bytes]:
-    """A digest of what each group publishes; a group that lists all items is like one that says 'all'."""
+    """Yield a digest of what each group publishes; a group that lists all items equals one that states "all"."""
     for row in range(block.rows):  # over groups, not people: a hash each
         cells = slice(block.indptr[row], block.indptr[row + 1])
         content = hashlib.blake2b(block.codes[cells].tobytes(), digest_size=16)

@@ -1,7 +1,7 @@
-"""The source's ratings, read anew: what the release is measured against.
+"""Read the source ratings anew: what the release is measured against.
 
-Built with its own code from the source and the private membership: a judge that shared the release's arrays
-would confirm their mistakes.
+They are built with the judge's own code from the source and the private membership: a judge that shared the release's
+arrays would confirm their faults.
 """
 
 import contextlib
@@ -17,24 +17,23 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import scipy.sparse as sp
 
-from checks.matrix import IdArrays, IdFiles, Matrix, join, read_matrix, write_runs
-from checks.release import Release
-from checks.scratch import forget, working_files
+from checks.evidence.membership import Membership
+from checks.evidence.release import Release
+from checks.evidence.source_matrix import IdArrays, IdFiles, Matrix, join, read_matrix, write_runs
+from checks.evidence.working_files import forget, working_files
 from tasks.config import Source
 from tasks.engine import Engine
-from tasks.errors import Refused
 
 if TYPE_CHECKING:
     from tasks.formats import RatingBlock
 
 COMMON_LEVEL = 0.005  # share of all ratings from which a value counts as a level of the scale
 MOST_LEVELS = 21  # with more, the scale is continuous
-MOST_VALUES = 1_000_000  # different ratings that are all counted
+MOST_VALUES = 1_000_000  # different ratings that are counted exactly
 RARE_VALUE = 1e-5  # share of all ratings; far below a level's
-STRETCH = 4_000_000  # ratings looked at together
+STRETCH = 4_000_000  # ratings processed together
 BLOCKS_TOGETHER = 64  # blocks whose ids are made unique together
 
 _ABOUT_RATINGS = (
@@ -42,54 +41,19 @@ _ABOUT_RATINGS = (
     "value_counts",
     "common_levels",
     "half_level",
-)  # what does not depend on who is listed where
-
-_COLUMNS = {"user": pa.string(), "pseudonym": pa.string(), "group": pa.int32()}
-
-
-@dataclass(frozen=True)
-class Membership:
-    """The owner's table of who is who. Secret."""
-
-    users: pa.StringArray
-    pseudonyms: pa.StringArray
-    groups: np.ndarray
-
-    @classmethod
-    def read(cls, private: Path) -> "Membership":
-        """Read membership.parquet; refuses anything but the contract's columns."""
-        path = private / "membership.parquet"
-        try:
-            table = pq.read_table(path)
-        except (OSError, pa.ArrowException):
-            raise Refused(
-                "there is no readable membership",
-                where=str(path),
-                remedy="name the private directory of this release",
-            ) from None
-        if {field.name: field.type for field in table.schema} != _COLUMNS:
-            raise Refused(
-                "the membership's columns are not user, pseudonym, group",
-                where=str(path),
-                remedy="publish the release anew",
-            )
-        if any(column.null_count for column in table.columns):
-            raise Refused("the membership has nulls", where=str(path), remedy="publish the release anew")
-        users, pseudonyms = (table.column(name).combine_chunks() for name in ("user", "pseudonym"))
-        return cls(users, pseudonyms, table.column("group").to_numpy().astype(np.int32))
+)  # facts that do not depend on the rows in which people are listed
 
 
 @dataclass(frozen=True)
 class Truth:
-    """Accepted, de-duplicated ratings as a matrix: rows as in the membership, columns as in items.parquet.
+    """Hold accepted, de-duplicated ratings as a matrix: rows as in the membership, columns as in items.parquet.
 
-    `row_of_user` is the row of groups.parquet where the release lists the user (−1: nowhere);
-    `raters` counts each item's raters in the whole source, people who are not in the release included;
-    `seen` tells who of the membership is in the source at all; `days` is when each rating was given, in days
-    since 1970, where the source says so; `attributes` is what the source knows of people beside their ratings, a row
-    per user and null where it knows nothing; `items` are the columns' names; `salt` is the
-    release's fingerprint, from which the judge draws whom to attack and with what; `files` are the working files
-    that the ratings are mapped from, if they are.
+    `row_of_user` is the row of groups.parquet in which the release lists the user (−1: none); `raters` counts each
+    item's raters in the whole source, people who are not in the release included; `seen` marks who of the membership is
+    in the source at all; `days` is when each rating was given, in days since 1970, where the source has it;
+    `attributes` is what the source knows of people beside their ratings, a row per user and null where it knows
+    nothing; `items` are the names of the columns; `salt` is the release's fingerprint, from which the judge draws whom
+    to attack and with which knowledge; `files` are the working files from which the ratings are mapped, if any.
     """
 
     membership: Membership
@@ -121,18 +85,18 @@ class Truth:
             self.files.cleanup()
 
     def forget(self) -> None:
-        """Let go of the pages of the files that were touched so far; they come back when they are needed."""
+        """Release the memory of the pages touched so far; they are read again when they are needed."""
         forget(self.ratings.indices, self.ratings.data, self.days)
 
     def listed_at(self, row_of_user: np.ndarray) -> "Truth":
-        """The same ratings where people are listed elsewhere; what is known about the ratings stays known."""
+        """Return the same ratings with people listed in other rows; facts about the ratings stay cached."""
         other = replace(self, row_of_user=row_of_user)
         other.__dict__.update({name: self.__dict__[name] for name in _ABOUT_RATINGS if name in self.__dict__})
         return other
 
     @cached_property
     def item_totals(self) -> tuple[np.ndarray, np.ndarray]:
-        """How many ratings each item has (of the people here), and their sum."""
+        """The number of ratings of each item (by the people here), and their sum."""
         items = self.ratings.shape[1]
         count, total = np.zeros(items, np.int64), np.zeros(items)
         for part in self.stretches():
@@ -143,8 +107,11 @@ class Truth:
 
     @cached_property
     def value_counts(self) -> tuple[np.ndarray, np.ndarray]:
-        """The different ratings that are given, ascending, and how often each; of very many those that are hardly ever
-        given are left out (but for the lowest and the highest), and the counts do not add up to all."""
+        """The different ratings that occur, ascending, and how often each does.
+
+        Where there are very many, those that hardly ever occur are left out (except the lowest and the highest), and
+        the counts do not add up to all ratings.
+        """
         values, counts = np.zeros(0, np.float32), np.zeros(0, np.int64)
         for part in self.stretches():
             code, own = pd.factorize(self.ratings.data[part])
@@ -157,14 +124,15 @@ class Truth:
         return values, counts
 
     def stretches(self, entries: int = STRETCH) -> Iterator[slice]:
-        """All ratings, a few million at a time: nothing that is computed from them need be as long as they are."""
+        """Yield slices over all ratings, a few million at a time, so that no intermediate result is as long as the
+        ratings."""
         return (slice(start, start + entries) for start in range(0, self.ratings.nnz, entries))
 
     @cached_property
     def common_levels(self) -> np.ndarray:
         """The ratings that people commonly give, where the scale has levels; none where it is continuous.
 
-        A stray 3.33 is no level, and must not blind every comparison.
+        A stray 3.33 is no level, and must not widen every comparison.
         """
         values, counts = self.value_counts
         usual = counts >= COMMON_LEVEL * self.ratings.nnz
@@ -174,7 +142,7 @@ class Truth:
 
     @cached_property
     def half_level(self) -> float:
-        """Half the distance between two ratings people can give: nearer than this is 'the same rating'.
+        """Half the distance between two ratings people can give: values nearer than this are the same rating.
 
         On continuous scales, a fortieth of the scale's width.
         """
@@ -197,35 +165,35 @@ class Truth:
         """Read the whole source again."""
         membership = Membership.read(private)
         ids, files = IdArrays(membership.users, release.items), IdFiles(private, release.directory)
-        with _kept(working_files(private)) as place:
+        with _removed_on_failure(working_files(private)) as place:
             matrix = read_matrix(source, snapshot, ids, files, Path(place.name), engine)
             return cls._of(release, membership, matrix, place, _attributes(source, snapshot, membership))
 
     @classmethod
-    def alone(cls, source: Source, snapshot: datetime.date) -> "Truth":
-        """The source by itself, where there is no release: everybody and everything in it, in order of their ids."""
+    def from_source_only(cls, source: Source, snapshot: datetime.date) -> "Truth":
+        """Read a source without a release: all its people and items, in order of their ids."""
         from tasks.formats import read_all
 
         users, items = _ids(read_all(source, snapshot))
         names = pa.array([str(number) for number in range(len(users))], pa.string())
-        everybody = Membership(users, names, np.arange(len(users), dtype=np.int32))
-        with _kept(working_files(None)) as place:
+        all_people = Membership(users, names, np.arange(len(users), dtype=np.int32))
+        with _removed_on_failure(working_files(None)) as place:
             matrix = read_matrix(source, snapshot, IdArrays(users, items), None, Path(place.name), None)
-            known = _attributes(source, snapshot, everybody)
-            return cls._of(_Nothing(items, names), everybody, matrix, place, known)
+            known = _attributes(source, snapshot, all_people)
+            return cls._of(_SourceAlone(items, names), all_people, matrix, place, known)
 
     @classmethod
     def build(cls, release: Release, membership: Membership, blocks: Iterable["RatingBlock"]) -> "Truth":
-        """Put blocks of ratings (in the order of the source) into the matrix."""
+        """Build the matrix from blocks of ratings in the order of the source."""
         ids = IdArrays(membership.users, release.items)
-        with _kept(working_files(None)) as place:
+        with _removed_on_failure(working_files(None)) as place:
             runs = list(write_runs(blocks, ids, Path(place.name), "run"))
             return cls._of(release, membership, join(runs, ids, Path(place.name)), place)
 
     @classmethod
     def _of(
         cls,
-        release: "Release | _Nothing",
+        release: "Release | _SourceAlone",
         membership: Membership,
         matrix: Matrix,
         files: tempfile.TemporaryDirectory,
@@ -248,8 +216,8 @@ class Truth:
 
 
 @contextlib.contextmanager
-def _kept(files: tempfile.TemporaryDirectory) -> Iterator[tempfile.TemporaryDirectory]:
-    """Working files that stay when all goes well, and go at once when it does not."""
+def _removed_on_failure(files: tempfile.TemporaryDirectory) -> Iterator[tempfile.TemporaryDirectory]:
+    """Keep working files when the block succeeds and remove them at once when it fails."""
     try:
         yield files
     except BaseException:
@@ -258,8 +226,8 @@ def _kept(files: tempfile.TemporaryDirectory) -> Iterator[tempfile.TemporaryDire
 
 
 @dataclass(frozen=True)
-class _Nothing:
-    """Stands for a release where there is none: everybody is their own record."""
+class _SourceAlone:
+    """Stand in for a release where there is none: every person is a record."""
 
     items: pa.StringArray
     pseudonyms: pa.StringArray
@@ -278,7 +246,7 @@ class _Nothing:
 
 
 def _ids(blocks: Iterable["RatingBlock"]) -> tuple[pa.StringArray, pa.StringArray]:
-    """All users and all items of the source, each once, sorted."""
+    """Return all users and all items of the source, each once, sorted."""
     found: dict[str, list[pa.StringArray]] = {"users": [], "items": []}
     for number, block in enumerate(blocks, start=1):
         for name, parts in found.items():
@@ -292,7 +260,7 @@ def _ids(blocks: Iterable["RatingBlock"]) -> tuple[pa.StringArray, pa.StringArra
 def _attributes(
     source: Source, snapshot: datetime.date, membership: Membership
 ) -> dict[str, pa.DictionaryArray]:
-    """What the source knows of the people in the membership, in its order."""
+    """Return what the source knows of the people in the membership, in its order."""
     from tasks.formats import attributes
 
     table = attributes(source, snapshot)
@@ -305,7 +273,7 @@ def _attributes(
     }
 
 
-def _rows(release: "Release | _Nothing", membership: Membership) -> np.ndarray:
+def _rows(release: "Release | _SourceAlone", membership: Membership) -> np.ndarray:
     place = pc.index_in(membership.pseudonyms, value_set=release.pseudonyms)
     found = pc.fill_null(place, -1).to_numpy().astype(np.int64)
     if not len(release.row_of_member):

@@ -1,4 +1,4 @@
-"""The judge's working files: the owner's alone, mapped rather than held, gone when nobody needs them."""
+"""Manage the judge's working files: readable by the owner only, mapped, not held, and removed when not needed."""
 
 import errno
 import fcntl
@@ -20,7 +20,7 @@ NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class WorkingFiles(tempfile.TemporaryDirectory):
-    """A directory that goes with the object, and is held (a lock) for as long as the process lives."""
+    """Represent a directory that is removed with the object, and locked for as long as the process lives."""
 
     def __init__(self, prefix: str, place: Path | None) -> None:
         super().__init__(prefix=prefix, dir=place)
@@ -30,8 +30,10 @@ class WorkingFiles(tempfile.TemporaryDirectory):
 
 
 def working_files(private: Path | None) -> WorkingFiles:
-    """A directory readable by the owner only, beside the private files where there are any (workers on other
-    machines see those); removed with the object."""
+    """Create a directory readable by the owner only, beside the private files where there are any.
+
+    Workers on other machines can read files there. The directory is removed with the object.
+    """
     if private is not None:
         _remove_abandoned(private)
     with room_in(private or Path(tempfile.gettempdir()), scratch=True):
@@ -45,13 +47,13 @@ def working_files(private: Path | None) -> WorkingFiles:
 
 
 def _remove_abandoned(private: Path) -> None:
-    """What a judge that was killed left here: of yesterday or before, and held by nobody."""
+    """Remove what a killed judge left here: older than a day, and locked by no process."""
     for place in private.glob(f"{PREFIX}*"):
         try:
             if time.time() - place.stat().st_mtime < ABANDONED_SECONDS:
                 continue
             handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except OSError:  # somebody else's, or gone by now
+        except OSError:  # it belongs to another user, or was removed meanwhile
             continue
         try:
             if _hold(handle):
@@ -63,28 +65,32 @@ def _remove_abandoned(private: Path) -> None:
 def _hold(handle: int) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # another has it, or the file system knows no locks: then nothing is removed, either
+    except (
+        OSError
+    ):  # another process holds it, or the file system has no locks: then nothing is removed either
         return False
     return True
 
 
 def create(path: Path, size: int) -> np.ndarray:
-    """A new file of zeros to fill through its map. Its room is taken at once: a page of a map for which there is none
-    when it is touched kills the process."""
+    """Create a file of zeros to fill through its map.
+
+    Its disk space is reserved at once: touching a page of a map without space behind it kills the process.
+    """
     with room_in(path.parent, scratch=True), path.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, size)
     return np.memmap(path, mode="r+", shape=(size,))
 
 
 def mapped(path: Path, dtype: type[np.generic]) -> np.ndarray:
-    """A whole file as an array; all processes that map it share its pages."""
+    """Map a whole file as an array; all processes that map it share its pages."""
     if not path.stat().st_size:  # nothing can be mapped of an empty file
         return np.zeros(0, dtype)
     return np.memmap(path, dtype=dtype, mode="r")
 
 
 def forget(*arrays: np.ndarray | None) -> None:
-    """Let go of the pages of mapped arrays: they stay in the files, and come back when they are touched."""
+    """Release the memory of mapped arrays: the data stay in the files and are read again when they are touched."""
     for array in arrays:
         base = array
         while base is not None and not isinstance(base, mmap.mmap):

@@ -1,9 +1,9 @@
-"""Balanced precision (paper 004, equation 3) and the cut-off at which no information is worth 0.5.
+"""Measure balanced precision ([RFPP], equation 3) and find the cut-off at which no information is worth 0.5.
 
 BPre = c·ρ₁ + (1 − c)·ρ₀ with ρ the recall of each class and c = −log₂ p / (−log₂ p − log₂(1 − p)). With p = 0.28 the
-answer "of the class" for everybody has ρ₁ = 1, ρ₀ = 0 and BPre = c = 0.79 without knowing anything. So an inferrer may
-not choose its own cut-off: it is where both classes' recalls are equal among the people asked (decision 13 tells why
-not among others). There c does not matter, and who knows nothing has 0.5.
+answer "of the class" for every person has ρ₁ = 1, ρ₀ = 0 and BPre = c = 0.79 without any knowledge. So an inferrer may
+not choose its own cut-off: it is where both classes' recalls are equal among the people tested (docs/decisions/0013
+explains why not among others). There c does not matter, and an inferrer without knowledge has 0.5.
 """
 
 import math
@@ -18,25 +18,26 @@ GUESS = 0.5
 
 
 def rarity_weight(share: float) -> float:
-    """c of equation 3 for a class that so many people are of: the rarer counts more."""
+    """Return c of equation 3 for a class of this share of the people: the rarer class counts more."""
     one, other = -math.log2(share), -math.log2(1 - share)
     return one / (one + other)
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Above `value` people are called of the class; at it, this share of them."""
+    """Represent a cut-off: people above `value` are assigned to the class; of those exactly at it, the share `at`."""
 
     value: float
     at: float
 
     def called(self, scores: np.ndarray) -> np.ndarray:
-        """1: of the class, 0: not, between: so probably (scores that tie with the cut-off)."""
+        """Return 1 for people assigned to the class, 0 for others, and a probability for scores that tie with the
+        cut-off."""
         return np.where(scores > self.value, 1.0, np.where(scores == self.value, self.at, 0.0))
 
 
-def equal_recalls(scores: np.ndarray, inside: np.ndarray) -> Cut:
-    """The cut-off at which as large a share of the class is called of it as of the others is not."""
+def equal_recall_cut(scores: np.ndarray, inside: np.ndarray) -> Cut:
+    """Return the cut-off at which the recall of the class equals the recall of the others."""
     values, place = np.unique(scores, return_inverse=True)
     of_class, others = (
         np.bincount(place[who], minlength=len(values)) / max(1, who.sum()) for who in (inside, ~inside)
@@ -50,29 +51,35 @@ def equal_recalls(scores: np.ndarray, inside: np.ndarray) -> Cut:
     return Cut(float(values[first]), float(np.clip(at, 0.0, 1.0)))
 
 
-def at_equal_recalls(scores: np.ndarray, inside: np.ndarray, folds: np.ndarray) -> np.ndarray:
-    """Who is called of the class where the recalls of each fold are equal: what the scores of a fold are worth,
-    whatever their scale. Nobody's own value has a part in it but through this one number."""
+def call_at_equal_recalls(scores: np.ndarray, inside: np.ndarray, folds: np.ndarray) -> np.ndarray:
+    """Assign people to the class where the recalls of each fold are equal: what the scores of a fold are worth,
+    whatever their scale.
+
+    A person's own value enters only through this one number.
+    """
     called = np.zeros(len(scores))
     for fold in np.unique(folds):
         own = folds == fold
-        called[own] = equal_recalls(scores[own], inside[own]).called(scores[own])
+        called[own] = equal_recall_cut(scores[own], inside[own]).called(scores[own])
     return called
 
 
-def answers(scores: np.ndarray, inside: np.ndarray, folds: np.ndarray) -> np.ndarray:
-    """Whom an attacker calls of the class, who has to find the cut-off for each fold in the others."""
+def call_by_other_folds(scores: np.ndarray, inside: np.ndarray, folds: np.ndarray) -> np.ndarray:
+    """Assign people to the class as an attacker must, who finds the cut-off for each fold in the others."""
     called = np.zeros(len(scores))
     for fold in np.unique(folds):
         own = folds == fold
-        called[own] = equal_recalls(scores[~own], inside[~own]).called(scores[own])
+        called[own] = equal_recall_cut(scores[~own], inside[~own]).called(scores[own])
     return called
 
 
 @dataclass(frozen=True)
-class Balanced(Risk):
-    """Balanced precision as a risk: `successes` of `n` people are told right, and `rate` weighs both classes' recalls
-    (of the class, of all others), each over its effective number of people. `together` is both recalls' mean."""
+class BalancedPrecision(Risk):
+    """Represent balanced precision as a risk.
+
+    `successes` of `n` people are classified correctly, and `rate` weighs both classes' recalls (of the class, of all
+    others), each over its effective number of people. `together` is the mean of both recalls.
+    """
 
     recalls: tuple[Risk, Risk] = (Risk(0, 0), Risk(0, 0))
     together: Risk | None = None
@@ -81,21 +88,21 @@ class Balanced(Risk):
 
     @property
     def rate(self) -> float:
-        """Balanced precision."""
+        """The balanced precision."""
         one, other = self.recalls
         return self.weight * one.rate + (1 - self.weight) * other.rate
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Its interval, at the z it was asked for."""
+        """Its interval, at the z it was requested for."""
         return self.at(self.z)
 
     def at(self, z: float) -> tuple[float, float]:
-        """Its interval at another z.
+        """Return its interval at another z.
 
-        At a cut-off that was found elsewhere the recalls err by themselves, and their intervals are put together. One
-        that is found anew where recalls are equal makes them err together: what one loses by a cut-off that is too high
-        the other gains. What is left is the error of their mean, whatever c is (decision 0013 has the trial).
+        At a cut-off that was found elsewhere the recalls err independently, and their intervals are combined. A cut-off
+        found where recalls are equal makes them err together: what one loses by a cut-off that is too high the other
+        gains. What is left is the error of their mean, whatever c is (docs/decisions/0013 has the trial).
         """
         if self.together is not None:
             return wilson(self.rate * self.together.n, self.together.n, z)
@@ -105,18 +112,17 @@ class Balanced(Risk):
 
     @property
     def effective(self) -> int:
-        """Independent people who would leave it as uncertain."""
+        """Number of independent people that would leave it as uncertain."""
         return self.together.n if self.together else sum(recall.n for recall in self.recalls)
 
     @property
-    def by_guess(self) -> float:
-        """The upper bound somebody who knows nothing would have with as many people: above the threshold, nothing can
-        be shown."""
+    def guess_upper_bound(self) -> float:
+        """The upper bound that a guess would have with as many people: above the threshold, nothing can be shown."""
         one, other = (replace(recall, successes=recall.n / 2) for recall in self.recalls)
         return replace(self, recalls=(one, other)).interval[1]
 
 
-def balanced(
+def measure_balanced_precision(
     called: np.ndarray,
     inside: np.ndarray,
     groups: np.ndarray,
@@ -125,12 +131,12 @@ def balanced(
     share: float,
     z: float = Z95,
     found_elsewhere: bool = False,
-) -> Balanced:
-    """What these answers are worth where this share of all people is of the class; `found_elsewhere`: the cut-off was
-    not found where recalls are equal among such people.
+) -> BalancedPrecision:
+    """Measure these answers where this share of all people is of the class; `found_elsewhere`: the cut-off was not
+    found where recalls are equal among these people.
 
-    People of one group have one record, and are told right or wrong together: the recalls are counted with as many
-    people as would leave them as uncertain as the differences between groups do (Kish; `clustered`).
+    People of one group have one record, and are classified right or wrong together: the recalls are counted with as
+    many people as would leave them as uncertain as the differences between groups do (Kish; `clustered`).
     """
     right = np.where(inside, called, 1 - called)
     heavy = weights.astype(np.float64)
@@ -143,18 +149,18 @@ def balanced(
         count, others = max(1, inside.sum()), max(1, (~inside).sum())
         alike = heavy * np.where(inside, others, count) * 2 / (count + others)
         together = _effective(right, alike, groups)
-    return Balanced(
+    return BalancedPrecision(
         float(right.sum()), len(right), GUESS,
         recalls=(recalls[0], recalls[1]), together=together, weight=rarity_weight(share), z=z,
     )  # fmt: skip
 
 
 def _effective(right: np.ndarray, weights: np.ndarray, groups: np.ndarray) -> Risk:
-    """The share told right, over the effective number of people."""
+    """Return the share classified correctly, over the effective number of people."""
     _, group = np.unique(groups, return_inverse=True)
     if group.max(initial=-1) + 1 == len(groups) and not np.ptp(
         weights
-    ):  # everybody for themselves, and all alike
+    ):  # one person per group, and all of equal weight
         return Risk(float(right.sum()), len(right), GUESS)
     found = clustered(np.bincount(group, weights * right), np.bincount(group, weights), GUESS)
     count = max(1, min(found.n, int(weights.sum() + 1e-9)))
@@ -162,7 +168,7 @@ def _effective(right: np.ndarray, weights: np.ndarray, groups: np.ndarray) -> Ri
 
 
 def area_under_curve(scores: np.ndarray, inside: np.ndarray) -> float:
-    """Chance that somebody of the class scores higher than somebody who is not, ties counting half."""
+    """Return the chance that a member of the class scores higher than another person, ties counting half."""
     count = int(inside.sum())
     pairs = count * (len(inside) - count)
     ranks = rankdata(scores)[inside]

@@ -1,14 +1,15 @@
-"""The inferrers by name. Adding one is adding a function (records, lesson) → a score for every record, and a line here.
+"""List the inferrers by name. To add one, add a function (records, training) → a score for every record, and a line
+here.
 
-Folds, cut-offs, intervals, controls, the mixtures of all and `murmur attack attribute-inference` follow.
+Folds, cut-offs, intervals, controls, the combinations of all and `murmur attack attribute-inference` follow.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from checks.inference import boosting, regression
-from checks.inference.lesson import Learnt, Lesson
 from checks.inference.records import Records
+from checks.inference.training_data import Scorer, TrainingSet
 
 
 def _always(records: Records) -> bool:
@@ -29,11 +30,14 @@ def _marked(records: Records) -> bool:
 
 @dataclass(frozen=True)
 class Inferrer:
-    """`suits` says for which records it is; `quick`: it also examines attributes that nobody asked to protect;
-    `papers`: it is also tried as the papers do, learning from raw records."""
+    """Describe an inferrer.
+
+    `suits` states for which records it is; `quick`: it also examines attributes that are not protected; `papers`: it is
+    also tried as in the papers, learning from raw records.
+    """
 
     name: str
-    learn: Callable[[Records, Lesson], Learnt]
+    learn: Callable[[Records, TrainingSet], Scorer]
     suits: Callable[[Records], bool] = _always
     quick: bool = False
     papers: bool = False
@@ -55,17 +59,17 @@ INFERRERS = (
     ),
     Inferrer("logistic regression on items", regression.on_items, _sparse),
     Inferrer("logistic regression on items, strong ridge", regression.on_items_strongly, _sparse, quick=True),
-    Inferrer("logistic regression without foreign values", regression.on_own, _marked),
-    Inferrer("logistic regression on foreign values", regression.on_foreign, _marked),
+    Inferrer("logistic regression without foreign values", regression.on_unmarked_values, _marked),
+    Inferrer("logistic regression on foreign values", regression.on_marked_values, _marked),
 )
 CONTROL = "logistic regression, equal lengths"
 
 
-def suited(records: Records, *, quick: bool = False) -> list[Inferrer]:
-    """The inferrers for these records."""
+def suitable(records: Records, *, quick: bool = False) -> list[Inferrer]:
+    """Return the inferrers for these records."""
     return [one for one in INFERRERS if one.suits(records) and (one.quick or not quick)]
 
 
-def named(name: str, records: Records) -> Inferrer:
-    """The inferrer of this name for these records."""
+def inferrer_named(name: str, records: Records) -> Inferrer:
+    """Return the inferrer of this name for these records."""
     return next(one for one in INFERRERS if one.name == name and one.suits(records))

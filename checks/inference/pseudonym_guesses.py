@@ -1,5 +1,6 @@
-"""What somebody who knows an id would look for among pseudonyms: the id itself and its plain hashes, in usual spellings
-and encodings, and how often such a guess comes true by chance."""
+"""Generate what an attacker who knows an id would search for among pseudonyms: the id and its plain hashes, in usual
+spellings and encodings, and how often such a guess matches by chance.
+"""
 
 import base64
 import hashlib
@@ -22,34 +23,34 @@ HASHES = (
 )
 KEYLESS = ("md5", "sha1", "sha256")  # as an HMAC whose key was left empty
 CHECKSUMS: tuple[Callable[[bytes], int], ...] = (zlib.crc32, zlib.adler32)
-LONG_HASH = 16  # signs: a checksum is inside a longer pseudonym by chance too often to tell anything
-FEWEST_SIGNS = 10  # that any alphabet has: with more of them, agreeing by chance is rarer
+LONG_HASH = 16  # characters: a checksum is inside a longer pseudonym by chance too often to show anything
+MIN_ALPHABET = 10  # characters that any alphabet has: with more of them, a match by chance is rarer
 
 
 @dataclass(frozen=True)
 class Guess:
-    """A text to look for, and how many signs each of its places could have had."""
+    """Represent a text to search for, and how many characters its alphabet has."""
 
     text: str
-    signs: int = FEWEST_SIGNS
+    alphabet: int = MIN_ALPHABET
 
     def chance(self, length: int, shortest: int = 1) -> float:
-        """At most how likely the guess meets a pseudonym of this length that has nothing to do with it."""
+        """Return an upper bound of the chance that the guess matches an unrelated pseudonym of this length."""
         if len(self.text) < min(length, shortest):
             return 0.0
         shifts = abs(len(self.text) - length) + 1
-        return min(1.0, shifts * float(self.signs) ** -min(len(self.text), length))
+        return min(1.0, shifts * float(self.alphabet) ** -min(len(self.text), length))
 
 
-def meets(name: str, texts: Iterable[str], shortest: int = 1) -> bool:
-    """Whether the name is a part of one of the texts, or one of at least this length a part of the name; whatever
-    their case (texts are in lower case)."""
-    told = name.lower().rstrip("=")
-    return bool(told) and any(told in text or (len(text) >= shortest and text in told) for text in texts)
+def matches(name: str, texts: Iterable[str], shortest: int = 1) -> bool:
+    """Test whether the name is a part of one of the texts, or a text of at least this length is a part of the name,
+    ignoring case (texts are in lower case)."""
+    shown = name.lower().rstrip("=")
+    return bool(shown) and any(shown in text or (len(text) >= shortest and text in shown) for text in texts)
 
 
 def encoded(user: str) -> list[Guess]:
-    """The id as it is and encoded, in every spelling."""
+    """Return the id as it is and encoded, in every spelling."""
     texts: set[str] = set()
     for spelling in _spellings(user):
         texts |= {spelling.lower(), *(text for text, _ in _encodings(_bytes(spelling)))}
@@ -57,7 +58,7 @@ def encoded(user: str) -> list[Guess]:
 
 
 def hashed(user: str) -> Iterator[str]:
-    """Every plain hash of every spelling of the id, in every encoding."""
+    """Yield every plain hash of every spelling of the id, in every encoding."""
     for spelling in _spellings(user):
         for text, _ in _hashed(_bytes(spelling)):
             yield text
@@ -65,7 +66,7 @@ def hashed(user: str) -> Iterator[str]:
 
 @cache
 def chance_of_hash(length: int) -> float:
-    """At most how likely any of the hashes of an id meets a pseudonym of this length that is none of them."""
+    """Return an upper bound of the chance that any hash of an id matches an unrelated pseudonym of this length."""
     # All hashes of a kind are equally long, so those of any text will do.
     of_one_spelling = sum(Guess(*guess).chance(length, LONG_HASH) for guess in _hashed(b""))
     return min(1.0, len(_SPELLINGS) * of_one_spelling)
@@ -97,13 +98,14 @@ def _hashed(spelling: bytes) -> Iterator[tuple[str, int]]:
 
 
 def _encodings(content: bytes) -> Iterator[tuple[str, int]]:
-    """In lower case and without padding; base 64 has few more than 32 signs when case does not count."""
+    """Yield encodings in lower case and without padding; base 64 has few more than 32 characters when case does not
+    count."""
     yield content.hex(), 16
     plain = base64.b64encode(content).decode().rstrip("=").lower()
     yield plain, 32
     if "+" in plain or "/" in plain:
         yield plain.replace("+", "-").replace("/", "_"), 32
-    # The first 32 signs, which is where a hash is cut: encoding all of them would take longer than hashing.
+    # The first 32 characters, which is where a hash is cut: encoding all of them would take longer than hashing.
     yield base64.b32encode(content[:20]).decode().rstrip("=").lower(), 32
 
 

@@ -1,7 +1,7 @@
-"""The records an attacker learns from: those of the people he is asked about, in files that all workers map.
+"""Store the records an attacker learns from: those of the people tested, in files that all workers map.
 
-Sparse where records differ in their items (an item that is not there counts 0, as in paper 004), dense where every
-record has every item. With each come features that no attribute has a part in, so that they are made once: the leading
+They are sparse where records differ in their items (a missing item counts 0, as in [RFPP]) and dense where every record
+has every item. With each come features in which no attribute plays a part, so that they are made once: the leading
 components (components.py) and a few plain numbers.
 """
 
@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from checks.case import Case
+from checks.evidence.case import Case
+from checks.evidence.profiles import Profiles
+from checks.evidence.views.sample import select_rows
 from checks.inference.components import Components, Matrix, leading
-from checks.profiles import Profiles
-from checks.sample import rows_of
 from tasks.errors import room_in
 
 SPARSE_COMPONENTS = 32
@@ -26,12 +26,12 @@ NEAR = 1e-4
 
 @dataclass(frozen=True)
 class Records:
-    """Opened files of some records (`directory`), one row each; people who share a record share a row."""
+    """Represent opened files of some records (`directory`), one row each; people who share a record share a row."""
 
     directory: Path
 
     def __reduce__(self) -> tuple[type["Records"], tuple[Path]]:
-        """Workers open the files themselves."""
+        """Let workers open the files themselves."""
         return Records, (self.directory,)
 
     @cached_property
@@ -46,24 +46,24 @@ class Records:
 
     @property
     def marked(self) -> bool:
-        """Whether some values, and not all, are none that people give: additions that can be recognised."""
-        return (self.directory / "foreign-data.npy").exists()
+        """Whether some values, and not all, are ones that no person gives: additions that can be recognized."""
+        return (self.directory / "marked.npy").exists()
 
     @cached_property
-    def own(self) -> sp.csr_array:
-        """Where values are marked: the records without them."""
-        return self._but(self._foreign == 0)
+    def unmarked_values(self) -> sp.csr_array:
+        """The records without marked values."""
+        return self._select_cells(self._is_marked == 0)
 
     @cached_property
-    def foreign(self) -> sp.csr_array:
-        """Where values are marked: nothing but them."""
-        return self._but(self._foreign != 0)
+    def marked_values(self) -> sp.csr_array:
+        """Only the marked values of the records."""
+        return self._select_cells(self._is_marked != 0)
 
     @cached_property
-    def _foreign(self) -> np.ndarray:
-        return np.load(self.directory / "foreign-data.npy", mmap_mode="r")
+    def _is_marked(self) -> np.ndarray:
+        return np.load(self.directory / "marked.npy", mmap_mode="r")
 
-    def _but(self, keep: np.ndarray) -> sp.csr_array:
+    def _select_cells(self, keep: np.ndarray) -> sp.csr_array:
         whole = self.matrix
         assert sp.issparse(whole)
         counts = np.add.reduceat(np.append(keep, False), whole.indptr[:-1], dtype=np.int32)
@@ -72,10 +72,10 @@ class Records:
         return sp.csr_array((whole.data[keep], whole.indices[keep], indptr), shape=whole.shape)
 
     @cached_property
-    def plain(self) -> np.ndarray:
-        """Per record: how many items (logarithm), mean and spread of the values, the share that nobody gives, and how
-        many people are listed with it."""
-        return np.load(self.directory / "plain.npy")
+    def summaries(self) -> np.ndarray:
+        """Per record: how many items (logarithm), mean and deviation of the values, the share of values that no person
+        gives, and how many people are listed with it."""
+        return np.load(self.directory / "summaries.npy")
 
     @cached_property
     def components(self) -> Components:
@@ -84,11 +84,20 @@ class Records:
 
     @cached_property
     def record_of(self) -> np.ndarray:
-        """The record of each of the people these were stored for."""
+        """The record of each of the people for whom these were stored."""
         return np.load(self.directory / "record-of.npy")
 
 
-def stored(case: Case, people: np.ndarray, place: Path) -> Records:
+def records_of(case: Case, people: np.ndarray) -> Records:
+    """Return the published records of these people (rows of the truth), written to working files once."""
+    known = case.cached("records", dict[bytes, Records])
+    key = people.tobytes()
+    if key not in known:
+        known[key] = store_records(case, people, Path(case.scratch.name) / f"records-{len(known)}")
+    return known[key]
+
+
+def store_records(case: Case, people: np.ndarray, place: Path) -> Records:
     """Write the records of these people (rows of the truth) to working files."""
     rows = case.truth.row_of_user[people]
     chosen, record_of = np.unique(rows, return_inverse=True)
@@ -96,32 +105,32 @@ def stored(case: Case, people: np.ndarray, place: Path) -> Records:
     levels = case.truth.common_levels if case.single and case.release.unit == "rating" else None
     with room_in(place.parent, scratch=True):
         place.mkdir()
-        blocks = (rows_of(block, chosen) for block in case.release.long_blocks())
+        blocks = (select_rows(block, chosen) for block in case.release.long_blocks())
         if case.release.complete:
             matrix: Matrix = _dense(blocks, place, (len(chosen), case.release.n_items))
         else:
             matrix = _sparse(blocks, case.release.n_items)
-        return write(matrix, place, record_of, listed, levels)
+        return write_records(matrix, place, record_of, listed, levels)
 
 
-def write(
+def write_records(
     matrix: Matrix,
     place: Path,
     record_of: np.ndarray,
     listed: np.ndarray,
     levels: np.ndarray | None = None,
 ) -> Records:
-    """Write a matrix of records and what follows from it; `levels` are the values people give, where records are
-    single people's ratings."""
-    foreign = _foreign(matrix, levels)
+    """Write a matrix of records and what follows from it; `levels` are the values people give, where records are single
+    people's ratings."""
+    marked = _mark_impossible_values(matrix, levels)
     share = np.zeros(matrix.shape[0])
-    if foreign is not None and sp.issparse(matrix):
+    if marked is not None and sp.issparse(matrix):
         owner = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-        share = np.bincount(owner, foreign, matrix.shape[0]) / np.maximum(np.diff(matrix.indptr), 1)
-        if foreign.any() and not foreign.all():
-            np.save(place / "foreign-data.npy", foreign.astype(np.uint8))
+        share = np.bincount(owner, marked, matrix.shape[0]) / np.maximum(np.diff(matrix.indptr), 1)
+        if marked.any() and not marked.all():
+            np.save(place / "marked.npy", marked.astype(np.uint8))
     _save(place, "matrix", matrix)
-    np.save(place / "plain.npy", np.column_stack([*_moments(matrix), share, listed]).astype(np.float32))
+    np.save(place / "summaries.npy", np.column_stack([*_moments(matrix), share, listed]).astype(np.float32))
     np.save(place / "record-of.npy", record_of.astype(np.int64))
     leading(matrix, SPARSE_COMPONENTS if sp.issparse(matrix) else DENSE_COMPONENTS).save(place)
     return Records(place)
@@ -135,7 +144,7 @@ def _sparse(blocks: Iterator[Profiles], n_items: int) -> sp.csr_array:
 
 
 def _dense(blocks: Iterator[Profiles], place: Path, shape: tuple[int, int]) -> np.ndarray:
-    """A mapped file: of Netflix's size eight thousand profiles are half a gigabyte."""
+    """Write a mapped file: at Netflix's size eight thousand profiles are half a gigabyte."""
     table = np.lib.format.open_memmap(place / "matrix.npy", mode="w+", dtype=np.float32, shape=shape)
     at = 0
     for block in blocks:
@@ -145,8 +154,8 @@ def _dense(blocks: Iterator[Profiles], place: Path, shape: tuple[int, int]) -> n
     return table
 
 
-def _foreign(matrix: Matrix, levels: np.ndarray | None) -> np.ndarray | None:
-    """Which values are none of these levels."""
+def _mark_impossible_values(matrix: Matrix, levels: np.ndarray | None) -> np.ndarray | None:
+    """Mark the values that are none of these levels."""
     if levels is None or not len(levels) or not sp.issparse(matrix):
         return None
     place = np.clip(np.searchsorted(levels, matrix.data), 1, len(levels) - 1)
@@ -155,7 +164,7 @@ def _foreign(matrix: Matrix, levels: np.ndarray | None) -> np.ndarray | None:
 
 
 def _moments(matrix: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Logarithm of the number of items, mean and standard deviation of every record's values."""
+    """Return the logarithm of the number of items, mean and standard deviation of every record's values."""
     if sp.issparse(matrix):
         count = np.maximum(np.diff(matrix.indptr), 1).astype(np.float64)
         sums, squares = matrix.sum(axis=1), matrix.power(2).sum(axis=1)
@@ -169,7 +178,7 @@ def _moments(matrix: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _save(place: Path, name: str, matrix: Matrix) -> None:
     if not sp.issparse(matrix):
-        if not isinstance(matrix, np.memmap):  # else it lies there already
+        if not isinstance(matrix, np.memmap):  # otherwise it is there already
             np.save(place / f"{name}.npy", np.asarray(matrix, np.float32))
         return
     np.save(place / f"{name}-data.npy", matrix.data.astype(np.float32, copy=False))

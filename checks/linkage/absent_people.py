@@ -1,44 +1,66 @@
-"""People who are not there: what an attack seems to find of people the release was made without.
+"""Measure what an attack seems to find of people the release was made without.
 
-SCIENCE P2, "A gate that cannot fail is worthless": a group nearest to the whole profile of somebody who was left
-out before anonymization is a "hit" that no release can be blamed for. The rate of such hits is the baseline r₀ of an
-attack, and (r − r₀)/(1 − r₀) what is left for the release to answer for.
+The group nearest to the whole profile of a person who was left out before anonymization is a "hit" for which no release
+is to blame. The rate of such hits is the baseline r₀ of an attack, and (r − r₀)/(1 − r₀) the residual risk that the
+release causes (docs/leaks-and-bars.md).
 """
 
 import numpy as np
 import scipy.sparse as sp
 
-from checks.case import Case
+from checks.evidence.case import Case
+from checks.evidence.views.as_ratings import RatingsRelease
+from checks.evidence.views.shadow import absent_people, shadow_view
+from checks.linkage.drawn_knowledge import knowledge_of
 from checks.linkage.knowledge import Model
 from checks.linkage.nearest import nearest_records
+from checks.linkage.postings import postings_of
 from checks.linkage.ranking import Ranks, rank
 from checks.linkage.rules import Rule
+from checks.reconstruction.estimated_ratings import ratings_view
 from checks.stats import Risk
 
 
+def shadow_of(case: Case) -> Case:
+    """Return the shadow of a case, read as the case is: as published, or as an attacker's estimates of ratings."""
+    shadow = shadow_view(case)
+    return ratings_view(shadow) if isinstance(case.release, RatingsRelease) else shadow
+
+
+def absent_profiles(shadow: Case) -> tuple[np.ndarray, np.ndarray]:
+    """Return the people a shadow was made without, and the record nearest to all that each of them rated."""
+    return shadow.cached("absent", lambda: _absent_profiles(shadow))
+
+
+def _absent_profiles(shadow: Case) -> tuple[np.ndarray, np.ndarray]:
+    people = absent_people(shadow)
+    return people, nearest_profile(shadow, people)
+
+
 def absent_risk(case: Case, rule: Rule, model: Model) -> Risk | None:
-    """The user-level risk of an attack on absent people; None where there are none (too little data)."""
+    """Return the user-level risk of an attack on absent people; None where there are none (too few people
+    in the data)."""
     ranks = absent_ranks(case, rule, model)
     if not len(ranks):
         return None
-    return Risk(float(ranks.identification.sum()), len(ranks), ceiling=case.shadow.ceiling)
+    return Risk(float(ranks.identification.sum()), len(ranks), ceiling=shadow_of(case).ceiling)
 
 
 def absent_ranks(case: Case, rule: Rule, model: Model) -> Ranks:
-    """Where the record nearest to each absent person's whole profile stands in the shadow release."""
-    shadow = case.shadow
-    targets, own = shadow.absent
+    """Rank, in the shadow release, the record nearest to each absent person's whole profile."""
+    shadow = shadow_of(case)
+    targets, own = absent_profiles(shadow)
     if model.choice == "forum":  # those who write in forums are the heavy raters
         heavy = np.diff(shadow.truth.ratings.indptr)[targets] >= shadow.heavy_from
         targets, own = targets[heavy], own[heavy]
-    return rank(shadow.postings, rule, shadow.known(targets, model), own, engine=case.engine)
+    return rank(postings_of(shadow), rule, knowledge_of(shadow, targets, model), own, engine=case.engine)
 
 
 def nearest_profile(shadow: Case, people: np.ndarray) -> np.ndarray:
-    """The record nearest to all that these people rated, where a record lacks an item its mean.
+    """Return the record nearest to all that these people rated; items a record lacks count as the item's mean.
 
-    Compared on what they rated: on every item, records near the means are nearest to nearly everybody (MovieLens
-    100K, padded: 6 records serve 43 people, and 4 % of the members find their own group instead of 78 %).
+    Only items they rated are compared: over all items, records near the means are nearest to almost every person
+    (MovieLens 100K, padded: 6 records serve 43 people, and 4 % of the members find their own group instead of 78 %).
     """
     profiles = sp.csr_array(shadow.truth.ratings[people])
     found = nearest_records(shadow, profiles, fill=shadow.item_means, rated_only=True)

@@ -1,13 +1,14 @@
-"""From ranks to a check: one attack on the release, on the raw data, and on people who are not there.
+"""Turn ranks into a check: one attack on the release, on the raw data, and on people who are not in the release.
 
-`@attack` in a file of checks/attacks turns a rule into a check that gates at once:
+`@attack` in a file of checks/attacks registers a rule as a gating check:
 
-- user-level risk = chance of naming the target (group hit ÷ people in it); its upper bound must not exceed 1/k;
-- nobody's rank, counted in people at the worst of a tie, may be below k where groups are published;
+- the user-level risk is the chance of naming the target (group hit ÷ people in the group); its upper bound must not
+  exceed 1/k;
+- where groups are published, no target's rank, counted in people at the worst of a tie, may be below k;
 - positive control: the same attack must break the raw data (or, where these resist it, find planted items);
-- negative control: it must not "find" people whose record was taken away;
-- baseline: what it seems to find of people the release was made without (checks/linkage/absent.py), subtracted in
-  the residual risk. It does not gate: the risk itself must keep below 1/k.
+- negative control: it must not "find" people whose record was removed;
+- baseline: what it seems to find of people the release was made without (checks/linkage/absent_people.py), subtracted
+  in the residual risk. It does not gate: the risk itself must stay below 1/k.
 """
 
 import contextlib
@@ -17,27 +18,28 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from checks.case import Case
-from checks.linkage.absent import absent_risk
+from checks.evidence.case import Case
+from checks.evidence.views.raw import MIN_CONTROL_SHARE, allowed_text, raw_view
+from checks.linkage.absent_people import absent_risk
+from checks.linkage.drawn_knowledge import knowledge_of
 from checks.linkage.knowledge import Knowledge, Model
-from checks.linkage.planted import FOUND, knowing_it, planted
+from checks.linkage.planted_items import MIN_FOUND_SHARE, knowing_planted_item, with_planted_items
+from checks.linkage.postings import postings_of
 from checks.linkage.ranking import Ranks, rank
-from checks.linkage.rules import Rule, World
-from checks.raw import RawRelease
+from checks.linkage.rules import Rule, World, world_of
 from checks.registry import check
 from checks.result import TOPS, Finding, Outcome
 from checks.stats import Risk, beyond_chance
 from tasks.errors import Refused
 
-BROKEN = 0.5  # share of the control's targets that must be found in the raw data
-ECCENTRICITY = 1.5  # Narayanan & Shmatikov: how far the best must stand out before they claim a match
+ECCENTRICITY = 1.5  # [Narayanan2008]: how far the best must stand out before a match is claimed
 
 RuleOf = Callable[[World], Rule]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One attack with one kind of knowledge on one case."""
+    """Hold the result of one attack with one kind of knowledge on one case."""
 
     model: Model
     knowledge: Knowledge
@@ -47,15 +49,15 @@ class Trial:
 
     @property
     def risk(self) -> Risk:
-        """User-level risk with its interval."""
+        """The user-level risk with its interval."""
         return Risk(float(self.ranks.identification.sum()), len(self.ranks), self.baseline, self.ceiling)
 
-    def below(self, k: int) -> int:
-        """Targets who are among the first k − 1 people."""
+    def count_below(self, k: int) -> int:
+        """Count the targets who are among the first k − 1 people."""
         return int((self.ranks.user_rank < k).sum())
 
     def outcome(self) -> Outcome:
-        """As a line of `murmur attack`."""
+        """Return the result as a line of `murmur attack`."""
         claimed = self.ranks.eccentricity >= ECCENTRICITY
         right = claimed & (self.ranks.top > 0)
         more = (
@@ -69,11 +71,6 @@ class Trial:
         )
 
 
-def promise(case: Case, allowed: float) -> str:
-    """What is allowed; the raw data promise nothing."""
-    return "" if isinstance(case.release, RawRelease) else f", allowed 1/k = {allowed:.4f}"
-
-
 def _tops(ranks: np.ndarray) -> dict[int, float]:
     return {top: float((ranks <= top).mean()) if len(ranks) else 0.0 for top in TOPS}
 
@@ -81,8 +78,10 @@ def _tops(ranks: np.ndarray) -> dict[int, float]:
 def attack(
     name: str, *, models: tuple[Model, ...], control: Model, entropic: bool = False
 ) -> Callable[[RuleOf], RuleOf]:
-    """Register the decorated `rule(world) -> Rule` as an attack that gates; `control` is what it is known to
-    break raw data with."""
+    """Register the decorated `rule(world) -> Rule` as a gating attack.
+
+    `control` is the knowledge with which the attack is known to break raw data.
+    """
 
     def register(rule_of: RuleOf) -> RuleOf:
         def run(case: Case, threshold: float) -> Finding:
@@ -103,13 +102,13 @@ def trial(
     targets: np.ndarray | None = None,
     entropic: bool = False,
 ) -> Trial:
-    """Attack the people of a case: these, or those the case chooses."""
+    """Attack the people of a case: these targets, or those the case chooses."""
     if targets is None:
         targets = case.targets("knowledge", heavy=model.choice == "forum")
-    knows = case.known(targets, model)
+    knows = knowledge_of(case, targets, model)
     ranks = rank(
-        case.postings,
-        rule_of(case.world),
+        postings_of(case),
+        rule_of(world_of(case)),
         knows,
         case.record_of(targets),
         entropic=entropic,
@@ -129,65 +128,72 @@ def _judge(
     ]
     worst = max(trials, key=lambda t: t.risk.interval[1])
     low, high = worst.risk.interval
-    below = 0 if case.single else max(t.below(case.release.k) for t in trials)
-    alive, said = control_of(case.raw, rule_of, control)
+    below = 0 if case.single else max(t.count_below(case.release.k) for t in trials)
+    control_succeeded, control_text = run_control(raw_view(case), rule_of, control)
     within = "" if case.single else f"{below:,} targets are within the first {case.release.k - 1} people. "
-    if case.release.complete and rule_of(case.world).kind == "presence":
-        within += "Every group has every item, so which items are known tells nothing here. "
+    # All records then have the same score, whatever is known: every target ties with everybody.
+    applicable = not (case.release.complete and rule_of(world_of(case)).kind == "presence")
+    if not applicable:
+        within += "Every record holds every item, so the items of a record identify no one. "
     groups = "; ".join(f"{t.model.name}: {_tops(t.ranks.group_rank)[1]:.1%}" for t in trials)
     return Finding(
         high <= allowed + 1e-9 and below == 0,
         worst.risk.rate,
         sum(len(t.ranks) for t in trials),
         f"best chance of naming a target {worst.risk.rate:.4f} (at most {high:.4f}) knowing {worst.model.name}"
-        f"{promise(case, allowed)}. {within}"
-        f"The right {'record' if case.single else 'group'} comes first for: {groups}. Control, {control.name}: {said}.",
+        f"{allowed_text(case, allowed)}. {within}"
+        f"The right {'record' if case.single else 'group'} comes first for: {groups}. "
+        f"Control, {control.name}: {control_text}.",
         ci_low=low,
         ci_high=high,
-        control=alive,
+        control=control_succeeded,
         planned=sum(len(case.targets("knowledge", heavy=model.choice == "forum")) for model in usable),
         threshold=allowed,
         outcomes=tuple(t.outcome() for t in trials),
+        applicable=applicable,
     )
 
 
-def control_of(raw: Case, rule_of: RuleOf, model: Model) -> tuple[bool, str]:
-    """Does the attack break the raw data, or, where those resist it, find people by an item of their own? And does it
-    leave people alone whose record was taken away?"""
+def run_control(raw: Case, rule_of: RuleOf, model: Model) -> tuple[bool, str]:
+    """Test that the attack works: it breaks the raw data or, where these resist it, finds people by a planted item; and
+    it does not find people whose record was removed. Return this and the words for it."""
     broken = trial(raw, rule_of, model, targets=raw.control_targets(heavy=model.choice == "forum"))
-    strangers, expected = _strangers(raw, rule_of, model)
-    quiet = not beyond_chance(strangers, len(broken.ranks), expected)
-    said = (
+    strangers, expected = _match_strangers(raw, rule_of, model)
+    removed_not_found = not beyond_chance(strangers, len(broken.ranks), expected)
+    control_text = (
         f"finds {broken.risk.rate:.1%} in the raw data, {strangers:,} of {len(broken.ranks):,} whose record was "
-        f"taken away (by chance {expected * len(broken.ranks):.1f})"
+        f"removed (by chance {expected * len(broken.ranks):.1f})"
     )
-    if broken.risk.rate >= BROKEN:
-        return quiet, said
-    more, targets = planted(raw, broken.knowledge.targets)
+    if broken.risk.rate >= MIN_CONTROL_SHARE:
+        return removed_not_found, control_text
+    more, targets = with_planted_items(raw, broken.knowledge.targets)
     with contextlib.closing(more):
-        found = trial(more, rule_of, knowing_it(model), targets=targets)
+        found = trial(more, rule_of, knowing_planted_item(model), targets=targets)
     among = "" if more.truth.users == raw.truth.users else f" among {more.truth.users:,} people"
-    said += f"; as these data resist it, one planted item of their own{among}: finds {found.risk.rate:.1%}"
-    return quiet and found.risk.rate >= FOUND, said
+    control_text += (
+        f"; these data resist it, so with one planted item of their own{among} it finds {found.risk.rate:.1%}"
+    )
+    return removed_not_found and found.risk.rate >= MIN_FOUND_SHARE, control_text
 
 
 def _baseline(case: Case, rule_of: RuleOf, model: Model) -> float:
-    """What the attack seems to find of people the release was made without; not a number where there is no such
-    shadow (membership-inference then fails for want of it)."""
+    """Return the risk for people the release was made without; NaN where there is no such shadow (membership-inference
+    then fails because it is missing)."""
     try:
-        absent = absent_risk(case, rule_of(case.world), model)
+        absent = absent_risk(case, rule_of(world_of(case)), model)
     except Refused:
         return math.nan
     return absent.rate if absent else math.nan
 
 
-def _strangers(raw: Case, rule_of: RuleOf, model: Model) -> tuple[int, float]:
-    """The control's targets without their own record: how many are taken for a record drawn at random, and
-    the share of them that chance explains."""
+def _match_strangers(raw: Case, rule_of: RuleOf, model: Model) -> tuple[int, float]:
+    """Attack the control's targets without their own record: return how many are matched to a record drawn at random,
+    and the share that chance explains."""
     targets = raw.control_targets(heavy=model.choice == "forum")
-    knows = raw.known(targets, model)
+    knows = knowledge_of(raw, targets, model)
     own = raw.record_of(targets)
-    somebody = raw.draw("strangers").integers(0, max(1, raw.postings.records - 1), len(targets))
-    somebody += somebody >= own  # anybody but the target
-    ranks = rank(raw.postings, rule_of(raw.world), knows, somebody, leave_out=own, engine=raw.engine)
-    return int((ranks.identification == 1).sum()), 1 / max(1, raw.postings.records - 1)
+    postings = postings_of(raw)
+    other = raw.draw("strangers").integers(0, max(1, postings.records - 1), len(targets))
+    other += other >= own  # any record but the target's
+    ranks = rank(postings, rule_of(world_of(raw)), knows, other, leave_out=own, engine=raw.engine)
+    return int((ranks.identification == 1).sum()), 1 / max(1, postings.records - 1)

@@ -1,33 +1,35 @@
-"""How much each item tells where the noise differs between items: one over its variance.
+"""Weigh items by how little noise they have, where the noise differs between items: one over its variance.
 
-Gaussian noise addition (paper 003) gives every item noise in proportion to the deviation of its ratings, missing ones
-at the centre of the scale. So an item that few rated has little noise, and tells most. How strong the noise on an item
-is can be read off the published column: from its variance, or, lest a few wild values hide it, from the median distance
-to its median. Where values were cut off at the ends of the scale neither shows it; but the attacker has the original
-data, and knows how the noise follows from them.
+Gaussian noise addition ([Casino2015]) gives every item noise in proportion to the deviation of its ratings, missing
+ones at the centre of the scale. So an item that few people rated has little noise and reveals most. The strength of the
+noise on an item can be read off the published column: from its variance or, because a few extreme values would hide it,
+from the median distance to its median. Where values were cut off at the ends of the scale neither shows it; but the
+attacker has the original data, and knows how the noise follows from them.
 """
 
 import numpy as np
 
-from checks.case import Case
-from checks.reconstruction.reading import medians
-from checks.release import Release
-from checks.sample import sampled
+from checks.evidence.case import Case
+from checks.evidence.release_view import ReleaseView
+from checks.evidence.views.raw import raw_view
+from checks.evidence.views.sample import sampled
+from checks.reconstruction.estimated_ratings import medians
 
 
 def item_weights(case: Case) -> dict[str, np.ndarray]:
-    """One weight per item, 1 on average, for every way of telling the noise; 0 where an item does not vary at all."""
+    """Return one weight per item, 1 on average, for every way of estimating the noise; 0 where an item
+    does not vary."""
     published = _variance(case.release)
     typical = medians(sampled(case, "weights").release)[1] ** 2
     return {
         "the published variance": _weights(published),
         "the published median distance": _weights(np.where(typical > 0, typical, published)),
-        "the original variance": _weights(_variance(case.raw.release)),
+        "the original variance": _weights(_variance(raw_view(case).release)),
     }
 
 
-def _variance(release: Release) -> np.ndarray:
-    """Of every item, over all records, missing values at the centre of the scale."""
+def _variance(release: ReleaseView) -> np.ndarray:
+    """Return the variance of every item over all records, missing values at the centre of the scale."""
     total, squares = np.zeros(release.n_items), np.zeros(release.n_items)
     middle = (release.low + release.high) / 2
     for block in release.blocks():

@@ -1,4 +1,4 @@
-"""Scores over posting lists and the target's rank among them, in numba: the hot loop of every attack."""
+"""Compute scores over posting lists and the target's rank among them, in numba: the inner loop of every attack."""
 
 import math
 
@@ -10,10 +10,10 @@ FIELDS = (
     "listed", "better", "tied", "better_people", "tied_people", "candidates", "people",
     "best_at", "best_people", "top", "eccentricity", "own_probability", "entropy_bits",
 )  # fmt: skip
-STRETCH = 128  # records looked at together when the best are sought
+STRETCH = 128  # records processed together in the search for the best
 FARTHEST, PER_LOG_2 = np.float32(-80), np.float32(1 / math.log(2))
 BIAS, SHIFT = np.float32(127), np.float32(2**23)  # of the exponent in a float32
-# 2^f on [0, 1], right to float32's last digit but one.
+# 2^f on [0, 1], exact to the last digit but one of float32.
 C0, C1, C2, C3, C4, C5, C6 = (
     np.polynomial.Chebyshev.interpolate(np.exp2, 6, domain=[0, 1])
     .convert(kind=np.polynomial.Polynomial)
@@ -24,7 +24,7 @@ SLACK = 1e-4  # published ratings are float32: a tolerance of exactly one level 
 
 @njit(cache=True, nogil=True)
 def _agreement(level, rating, weight, kind, width):
-    """What a record's rating contributes when this rating is known."""
+    """Return what a record's rating adds to its score when this rating is known."""
     apart = abs(level - rating)
     if kind == 1:
         return weight if apart <= width + SLACK else np.float32(0.0)
@@ -57,7 +57,7 @@ def _add_ratings(score, rows, codes, start, stop, dense, table):
 
 @njit(cache=True, nogil=True)
 def _add_many_levels(score, rows, codes, start, stop, dense, levels, rating, weight, kind, width):
-    """The same where the list is shorter than a table of all levels would be (continuous ratings)."""
+    """Add the ratings of a list that is shorter than a table of all levels would be (continuous ratings)."""
     for p in range(start, stop):
         place = np.uint32(p - start if dense else rows[p])
         score[place] += _agreement(levels[codes[p]], rating, weight, kind, width)
@@ -96,8 +96,8 @@ def accumulate(score, items, ratings, known_days, postings, rule):
 
 
 @njit(cache=True, nogil=True)
-def _strike_out(score, lengths, leave_out, needed, most_items):
-    """−∞ for the records that are no candidates."""
+def _exclude(score, lengths, leave_out, needed, most_items):
+    """Set the scores of records that are no candidates to −∞."""
     minus = score.dtype.type(-np.inf)
     if needed >= 0:
         for c in range(len(score)):
@@ -111,8 +111,10 @@ def _strike_out(score, lengths, leave_out, needed, most_items):
 
 @njit(cache=True, nogil=True)
 def _count(score, people, own_score):
-    """Candidates, those better and those tied, each with the people behind them; no branch, so that the
-    compiler takes several records at once."""
+    """Count candidates, better ones and tied ones, each with the people behind them.
+
+    Without a branch, so that the compiler processes several records at once.
+    """
     minus = score.dtype.type(-np.inf)
     counted, better, tied, counted_people, better_people, tied_people = 0, 0, 0, 0, 0, 0
     for c in range(len(score)):
@@ -130,7 +132,7 @@ def _count(score, people, own_score):
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"})
 def _moments(score):
-    """Sum and sum of squares over the candidates, in whatever order is quickest on this kind of machine."""
+    """Return sum and sum of squares over the candidates, in whatever order is fastest on this kind of machine."""
     minus = score.dtype.type(-np.inf)
     total, squares = 0.0, 0.0
     for c in range(len(score)):
@@ -142,7 +144,7 @@ def _moments(score):
 
 @njit(cache=True, nogil=True)
 def _two_best(score, people):
-    """The best score, where it is first, the people behind all who have it, and the second best."""
+    """Return the best score, its first position, the people behind all who have it, and the second best."""
     minus = score.dtype.type(-np.inf)
     best, second, best_at, best_people = minus, minus, -1, 0
     for start in range(0, len(score), STRETCH):
@@ -150,7 +152,7 @@ def _two_best(score, people):
         reaching = 0
         for c in range(start, stop):
             reaching += score[c] >= second
-        if reaching == 0:  # nearly always, and told without a branch per record
+        if reaching == 0:  # nearly always, and decided without a branch per record
             continue
         for c in range(start, stop):
             s = score[c]
@@ -168,9 +170,11 @@ def _two_best(score, people):
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"})
 def _likelihoods(score, best, per_unit):
-    """Σ e^z and Σ z·e^z over the records, z their distance to the best score in units; without a branch or a call, so
-    that the compiler takes several at once: e^z = 2^n · 2^f, n into the exponent's bits, 2^f by a polynomial. Records
-    that are no candidates (z = −∞) count e^−80."""
+    """Return Σ e^z and Σ z·e^z over the records, z their distance to the best score in units.
+
+    Without a branch or a call, so that the compiler processes several at once: e^z = 2^n · 2^f, n into the exponent's
+    bits, 2^f by a polynomial. Records that are no candidates (z = −∞) count e^−80.
+    """
     exponent = np.empty(STRETCH, np.int32)
     two_to_n = exponent.view(np.float32)
     two_to_f, z = np.empty(STRETCH, np.float32), np.empty(STRETCH, np.float32)
@@ -185,7 +189,7 @@ def _likelihoods(score, best, per_unit):
             f = power - n
             exponent[c] = np.int32(
                 (n + BIAS) * SHIFT
-            )  # whole numbers below 2^31, of which float32 loses nothing
+            )  # whole numbers below 2^31, which float32 holds exactly
             two_to_f[c] = C0 + f * (C1 + f * (C2 + f * (C3 + f * (C4 + f * (C5 + f * C6)))))
         for c in range(size):
             likely = two_to_f[c] * two_to_n[c]
@@ -196,23 +200,23 @@ def _likelihoods(score, best, per_unit):
 
 @njit(cache=True, nogil=True)
 def rank_target(score, inverse_norms, lengths, people, own, leave_out, needed, most_items, entropic, out):
-    """Where the own record stands among all; a tie is counted, never broken (kernel of `ranking.rank`)."""
+    """Rank the own record among all; a tie is counted, never broken (kernel of `ranking.rank`)."""
     for c in range(len(inverse_norms)):
         score[c] *= inverse_norms[c]
-    _strike_out(score, lengths, leave_out, needed, most_items)
+    _exclude(score, lengths, leave_out, needed, most_items)
     minus = score.dtype.type(-np.inf)
     own_score = score[own] if own >= 0 else minus
     listed = own_score != minus
-    candidates, everybody, better, better_people, tied, tied_people = _count(score, people, own_score)
+    candidates, all_people, better, better_people, tied, tied_people = _count(score, people, own_score)
     total, squares = _moments(score)
     best, second, best_at, best_people = _two_best(score, people)
     mean = total / max(1, candidates)
     spread = math.sqrt(max(0.0, squares / max(1, candidates) - mean * mean))
     out[0] = listed
     out[1], out[2], out[3], out[4] = better, tied, better_people, tied_people
-    out[5], out[6], out[7], out[8] = candidates, everybody, best_at, best_people
+    out[5], out[6], out[7], out[8] = candidates, all_people, best_at, best_people
     out[9] = listed and own_score == best
-    # One candidate alone stands out as far as one can (Narayanan & Shmatikov's test needs two).
+    # A single candidate has the largest eccentricity ([Narayanan2008]'s test needs two).
     out[10] = math.inf if candidates == 1 else ((best - second) / spread if spread > 1e-9 else 0.0)
     out[11], out[12] = 0.0, 0.0
     if entropic and candidates > 0:
@@ -227,7 +231,7 @@ def rank_target(score, inverse_norms, lengths, people, own, leave_out, needed, m
 def rank_block(
     starts, items, ratings, days, own, leave_out, postings, rule, crowd, all_needed, entropic, out
 ):
-    """Scores and ranks of a block of targets, one after the other, in one score array."""
+    """Score and rank a block of targets, one after the other, in one score array."""
     inverse_norms, lengths, people, most_items = crowd
     score = np.zeros(len(people), dtype=np.float32)
     for t in range(len(starts) - 1):

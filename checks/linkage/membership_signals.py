@@ -1,4 +1,4 @@
-"""Signs that somebody is there at all: how well the best record fits what is known, whoever's it is."""
+"""Measure signals that a person is in the data at all: how well the best record fits what is known about them."""
 
 import math
 from pathlib import Path
@@ -12,41 +12,43 @@ from checks.linkage.ranking import BLOCK_TARGETS
 from checks.linkage.rules import Rule
 from tasks.engine import Engine
 
-SIGNS = ("best score", "standing out", "items there", "nearness")
+SIGNALS = ("best score", "eccentricity", "items present", "nearness")
 
 
-def presence(
+def measure_signals(
     postings: Postings, rule: Rule, means: np.ndarray, known: Knowledge, engine: Engine | None = None
 ) -> np.ndarray:
-    """Per target the signs of being there, a column each; the larger, the likelier.
+    """Return per target the signals of being in the data, a column each; larger values make membership likelier.
 
-    - best score: of any record by a decaying `rule`, as a share of what complete agreement scores;
-    - standing out: the best score above the second, in standard deviations (Narayanan & Shmatikov's eccentricity,
-      by which they decide whether the person is in the data);
-    - items there: the most known items any record has, as a share of those known (paper definition 3.1);
-    - nearness: 1 − the smallest distance of any record to what is known, over that of the items' `means` (which
-      also stand for what a record lacks).
+    - best score: of any record by a decaying `rule`, as a share of the score of complete agreement;
+    - eccentricity: the best score above the second, in standard deviations ([Narayanan2008] decide by it whether the
+      person is in the data);
+    - items present: the most known items any record has, as a share of those known ([Chang2009], definition 3.1);
+    - nearness: 1 − the smallest distance of any record to what is known, over that of the items' `means` (which also
+      stand for what a record lacks).
     """
     blocks = [known.part(start, start + BLOCK_TARGETS) for start in range(0, len(known), BLOCK_TARGETS)]
-    parts = (engine or Engine()).map(_presence, blocks, directory=postings.directory, rule=rule, means=means)
-    return np.concatenate(parts) if parts else np.zeros((0, len(SIGNS)))
+    parts = (engine or Engine()).map(
+        _measure_signals, blocks, directory=postings.directory, rule=rule, means=means
+    )
+    return np.concatenate(parts) if parts else np.zeros((0, len(SIGNALS)))
 
 
-def _presence(known: Knowledge, *, directory: Path, rule: Rule, means: np.ndarray) -> np.ndarray:
+def _measure_signals(known: Knowledge, *, directory: Path, rule: Rule, means: np.ndarray) -> np.ndarray:
     postings = Postings(directory)
     arrays = (
         postings.array("indptr"), postings.array("rows"), postings.array("codes"),
         bool(postings.facts["dense"]), postings.levels.astype(np.float64),
     )  # fmt: skip
-    out = np.zeros((len(known), len(SIGNS)))
+    out = np.zeros((len(known), len(SIGNALS)))
     sums = np.zeros((3, postings.records))
     what = (known.indptr, known.items, known.ratings.astype(np.float64))
-    _presence_block(what, arrays, rule.weight.astype(np.float64), rule.width, means, sums, out)
+    _measure_block(what, arrays, rule.weight.astype(np.float64), rule.width, means, sums, out)
     return out
 
 
 @njit(cache=True, nogil=True)
-def _presence_block(what, postings, weight, width, means, sums, out):  # type: ignore[no-untyped-def]
+def _measure_block(what, postings, weight, width, means, sums, out):  # type: ignore[no-untyped-def]
     starts, items, ratings = what
     indptr, rows, codes, dense, levels = postings
     score, there, closer = sums[0], sums[1], sums[2]

@@ -1,14 +1,14 @@
-"""Mentions in a forum, simulated (SCIENCE P2): how many, which of one's own items, which of others.
+"""Simulate mentions in a forum: how many, which of a person's own items, which of other items.
 
-Frankowski et al. had 133 people's real mentions. Their Table 1 gives how many people made how many; 82 % of what
-people mention they have rated. Own items are drawn ∝ popularity^0.5, others ∝ popularity.
+[Frankowski2006] had the real mentions of 133 people. Its Table 1 states how many people made how many; 82 % of the
+items people mention they have rated. Own items are drawn ∝ popularity^0.5, others ∝ popularity.
 """
 
 import numpy as np
 
+from checks.evidence.seeds import seeded
+from checks.evidence.truth import Truth
 from checks.linkage.knowledge import Knowledge, Model, off_by_one
-from checks.seeds import seeded
-from checks.truth import Truth
 
 # Table 1: (fewest, most) mentions and the number of people. The last bin's end follows from the paper's total of
 # 3,828 mentions: the other bins account for about 1,430, which leaves 218 on average, as log-uniform to 511 has.
@@ -28,9 +28,9 @@ OWN_POWER = 0.5
 def mentions(
     truth: Truth, targets: np.ndarray, model: Model, draw: np.random.Generator | None = None
 ) -> Knowledge:
-    """What each target mentions, with the ratings of what they have rated (NaN for the rest).
+    """Draw what each target mentions, with the ratings of what they have rated (NaN for the rest).
 
-    A target named several times is drawn several times; `draw` is the gate's own unless given.
+    A target named several times is drawn several times; `draw` is the gate's own stream unless given.
     """
     draw = seeded(truth.salt, "mentions") if draw is None else draw
     numbers = mention_counts(len(targets), draw)
@@ -55,7 +55,7 @@ def mentions(
 
 
 def mention_counts(people: int, draw: np.random.Generator) -> np.ndarray:
-    """Numbers of mentions as in the paper's Table 1, log-uniform inside its bins."""
+    """Draw numbers of mentions as in Table 1, log-uniform inside its bins."""
     weights = np.array([count for _, count in COUNTS], dtype=float)
     chosen = draw.choice(len(COUNTS), people, p=weights / weights.sum())
     low, high = (np.array([ends[side] for ends, _ in COUNTS], dtype=float)[chosen] for side in (0, 1))
@@ -63,10 +63,10 @@ def mention_counts(people: int, draw: np.random.Generator) -> np.ndarray:
 
 
 def _draw(weight: np.ndarray, number: int, draw: np.random.Generator) -> np.ndarray:
-    """`number` different positions, with chances as their weights (never one of weight 0)."""
+    """Draw `number` different positions, with chances as their weights (never one of weight 0)."""
     possible = np.flatnonzero(weight > 0)
     keys = -np.log(draw.random(len(possible))) / weight[possible]
     first = np.arange(len(keys))
-    if number < len(keys):  # a few of thousands of items: only these need be in order
+    if number < len(keys):  # a few of thousands of items: only these need sorting
         first = np.sort(np.argpartition(keys, number)[:number])
     return possible[first[np.argsort(keys[first], kind="stable")]]

@@ -1,33 +1,34 @@
-"""How people defend themselves against being found by what they say (Frankowski et al., section 6).
+"""Simulate how people defend themselves against being identified by their mentions ([Frankowski2006], section 6).
 
-Suppression: not mentioning one's rarest items any more. Misdirection: mentioning items one has not rated, taken
-from a list that is the same for everybody.
+Suppression: no longer mentioning one's rarest items. Misdirection: mentioning items one has not rated, taken from a
+list that is the same for every person.
 """
 
 from dataclasses import replace
 
 import numpy as np
 
+from checks.evidence.truth import Truth
 from checks.linkage.knowledge import Knowledge
-from checks.truth import Truth
 
 BLOCK_CELLS = 16_000_000  # flags of targets × items held at once
 
 
 def most_popular_first(raters: np.ndarray) -> np.ndarray:
-    """All rated items in decreasing popularity: the paper's better list."""
+    """Return all rated items in decreasing popularity: the better list of the paper."""
     order = np.argsort(-raters, kind="stable")
     return order[raters[order] > 0]
 
 
 def popular_from(raters: np.ndarray, threshold: int) -> np.ndarray:
-    """Items with at least so many raters, in increasing popularity."""
+    """Return the items with at least this many raters, in increasing popularity."""
     order = np.argsort(raters, kind="stable")
     return order[raters[order] >= max(1, threshold)]
 
 
 def misdirections(truth: Truth, known: Knowledge, listed: np.ndarray, most: int) -> np.ndarray:
-    """Targets × `most`: the first items of the list that each has neither rated nor mentioned; −1 where it ends."""
+    """Choose for each target the first `most` items of the list that they neither rated nor mentioned (targets ×
+    `most`); −1 where the list ends."""
     chosen = np.full((len(known), most), -1, dtype=np.int64)
     rows = max(1, BLOCK_CELLS // max(1, truth.ratings.shape[1]))
     for start in range(0, len(known), rows):
@@ -44,7 +45,7 @@ def misdirections(truth: Truth, known: Knowledge, listed: np.ndarray, most: int)
 
 
 def misdirect(known: Knowledge, added: np.ndarray) -> Knowledge:
-    """With the items of each target's row of `added` (−1: none) mentioned too; nobody knows a rating for them."""
+    """Add the items of each target's row of `added` (−1: none) to their mentions, without ratings."""
     target, place = np.nonzero(added >= 0)
     owner = np.concatenate([known.owners(), target])
     order = np.argsort(owner, kind="stable")
@@ -54,7 +55,7 @@ def misdirect(known: Knowledge, added: np.ndarray) -> Knowledge:
 
 
 def suppress_rarest(truth: Truth, known: Knowledge, share: float) -> Knowledge:
-    """Without the rarest of each target's mentions of items they rated: at most this share of those (section 6.1)."""
+    """Remove the rarest of each target's mentions of items they rated: at most this share of them (section 6.1)."""
     owner = known.owners()
     rated = ~np.isnan(known.ratings)
     order = np.lexsort(

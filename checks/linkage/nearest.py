@@ -1,8 +1,9 @@
-"""The published record nearest to a whole profile, over posting lists (record linkage by distance, SCIENCE P3).
+"""Find the published record nearest to a whole profile, over posting lists (distance-based record linkage,
+[Casino2015]).
 
-Missing ratings are filled with a constant or with one value per item, so on values centred at the fill only what
-is rated counts: |x − y|² = |x|² + |y|² − 2xy, and xy is a sum over the posting lists of the profile's items.
-Nothing is ever as large as people × items; memory is one array of distances per worker.
+Missing ratings are filled with a constant or with one value per item, so on values centred at the fill only rated items
+count: |x − y|² = |x|² + |y|² − 2xy, and xy is a sum over the posting lists of the profile's items. Nothing is ever as
+large as people × items; memory is one array of distances per worker.
 """
 
 from dataclasses import dataclass
@@ -12,19 +13,20 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from checks.case import Case
+from checks.evidence.case import Case
 from checks.linkage.kernel import FIELDS, rank_target
-from checks.linkage.postings import Postings
+from checks.linkage.postings import Postings, postings_of
 from checks.linkage.ranking import BLOCK_TARGETS, Ranks
 from tasks.engine import Engine
 
-GRID = 1e6  # squared distances are equal when they agree to a millionth: ties must not hang on rounding
+GRID = 1e6  # squared distances are equal when they agree to a millionth: ties must not depend on rounding
 
 
 @dataclass(frozen=True)
 class Nearest:
-    """Per profile: `ranks` by distance (`best_at` is the nearest record, the first of a tie; `best_people` those
-    behind all that tie), the `distance` to it, and `hit`, the share of the nearest records with the own label."""
+    """Hold per profile the `ranks` by distance (`best_at` is the nearest record, the first of a tie; `best_people` the
+    people behind all that tie), the `distance` to it, and `hit`, the share of the nearest records with the own label.
+    """
 
     ranks: Ranks
     distance: np.ndarray
@@ -46,18 +48,17 @@ def nearest_records(
     rated_only: bool = False,
     weights: np.ndarray | None = None,
 ) -> Nearest:
-    """The records of a case nearest to each row of `profiles` (ratings on the case's items).
+    """Find the records of a case nearest to each row of `profiles` (ratings on the case's items).
 
-    `own` is each profile's own record (−1: none) and `leave_out` a record that is not to be found; `labels` names
-    the records (their numbers, unless told) and `own_label` what counts as a hit (the own record, unless told).
-    `fill` stands for ratings that are missing, one value or one per item (the centre of the scale, unless told);
-    with `rated_only` items the profile has not are not compared at all. `weights` says how much each item's squared
-    distance counts (1, unless told).
+    `own` is each profile's own record (−1: none) and `leave_out` a record that must not be found; `labels` names the
+    records (default: their numbers) and `own_label` what counts as a hit (default: the own record). `fill` stands for
+    missing ratings, one value or one per item (default: the centre of the scale); with `rated_only`, items the profile
+    lacks are not compared at all. `weights` is the weight of each item's squared distance (default: 1).
     """
-    postings = case.postings
-    nobody = np.full(profiles.shape[0], -1, dtype=np.int64)
-    own = nobody if own is None else own.astype(np.int64)
-    leave_out = nobody if leave_out is None else leave_out.astype(np.int64)
+    postings = postings_of(case)
+    no_record = np.full(profiles.shape[0], -1, dtype=np.int64)
+    own = no_record if own is None else own.astype(np.int64)
+    leave_out = no_record if leave_out is None else leave_out.astype(np.int64)
     labels = np.arange(postings.records) if labels is None else labels
     own_label = own if own_label is None else own_label
     centre = (case.release.low + case.release.high) / 2 if fill is None else fill
@@ -79,9 +80,11 @@ def nearest_records(
     return Nearest(Ranks(table[:, :-2]), table[:, -2], table[:, -1])
 
 
-def without_twin(raw: Case, targets: np.ndarray) -> np.ndarray:
-    """Which of these people nobody else in the raw data equals: twins cannot be told apart, nor missed when one of
-    them is gone, so no control may count on them."""
+def have_no_twin(raw: Case, targets: np.ndarray) -> np.ndarray:
+    """Mark which of these people have a record in the raw data that no other person equals.
+
+    Twins cannot be distinguished, nor missed when one of them is removed, so no control may count on them.
+    """
     gone = nearest_records(raw, raw.truth.ratings[targets], leave_out=raw.record_of(targets))
     return gone.distance > 0
 
@@ -116,13 +119,13 @@ def _arrays(postings: Postings) -> tuple:
 
 
 def _exact(ratings: np.ndarray) -> np.ndarray:
-    """float32 ratings as the decimal numbers they stand for: equal distances then come out equal."""
+    """Return float32 ratings as the decimal numbers they stand for, so that equal distances come out equal."""
     return np.round(ratings.astype(np.float64), 6)
 
 
 @njit(cache=True, nogil=True)
 def _add_norms(norms, postings, filled, weights):  # type: ignore[no-untyped-def]
-    """|y|² of every record, on values centred at the fill."""
+    """Add up |y|² of every record, on values centred at the fill."""
     indptr, rows, codes, dense, levels = postings
     for item in range(len(indptr) - 1):
         start = indptr[item]

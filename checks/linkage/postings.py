@@ -1,8 +1,8 @@
-"""The records of a release turned round: per item, the records that have it and the rating each gives it.
+"""Turn the records of a release into posting lists: per item, the records that have it and their ratings of it.
 
-Kept in files of a scratch directory and memory-mapped, so that all workers share one copy and none holds more
-than one array of scores. Records are *different* published profiles: inside a group all members tie, so an
-attack on members would always look harmless.
+They lie in files of a scratch directory and are memory-mapped, so that all workers share one copy and none holds more
+than one array of scores. Records are *different* published profiles: inside a group all members tie, so an attack that
+ranks members would always look harmless.
 """
 
 import hashlib
@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from checks.release import Release
-from checks.scratch import create as create_file
+from checks.evidence.case import Case
+from checks.evidence.release_view import ReleaseView
+from checks.evidence.working_files import create as create_file
 from tasks.errors import room_in
 
 MOST_LEVELS = 65_536
@@ -28,7 +29,7 @@ COARSE_LEVELS = 4_096  # continuous ratings beyond MOST_LEVELS different ones ar
 
 @dataclass(frozen=True)
 class Postings:
-    """Opened postings; every array is part of one memory map (every block of targets opens it anew)."""
+    """Represent opened posting lists; every array is part of one memory map (every block of targets opens it anew)."""
 
     directory: Path
 
@@ -42,17 +43,17 @@ class Postings:
         return np.asarray(np.memmap(self.directory / "arrays.bin", mode="r"))
 
     def array(self, name: str) -> np.ndarray:
-        """One of the arrays by its name."""
+        """Return one of the arrays by its name."""
         return _part(self._everything, *self.facts["arrays"][name])
 
     @cached_property
     def people(self) -> np.ndarray:
-        """Real people behind each record."""
+        """Number of real people behind each record."""
         return self.array("people")
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """Items of each record."""
+        """Number of items of each record."""
         return self.array("lengths")
 
     @cached_property
@@ -66,7 +67,7 @@ class Postings:
         return int(self.facts["records"])
 
     def keep(self, array: np.ndarray) -> Path:
-        """Put an array beside the postings for the workers to map, under a name that follows from its content."""
+        """Save an array beside the posting lists for the workers to map, under a name that follows from its content."""
         digest = hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).hexdigest()
         path = self.directory / f"kept-{digest}-{array.dtype.name}.npy"
         if not path.exists():
@@ -75,9 +76,9 @@ class Postings:
         return path
 
     def inverse_norms(self, weight: np.ndarray) -> np.ndarray:
-        """1 / length of every record's vector, for the cosine; `weight` is the square of an item's entry in it.
+        """Return 1 / length of every record's vector, for the cosine; `weight` is the square of an item's entry in it.
 
-        Computed once for all blocks of targets that weigh alike.
+        Computed once for all blocks of targets with the same weights.
         """
         digest = hashlib.blake2b(weight.astype(np.float64).tobytes(), digest_size=8).hexdigest()
         path = self.directory / f"norms-{digest}.npy"
@@ -100,10 +101,13 @@ class Postings:
 
     @classmethod
     def build(
-        cls, release: Release, record_of_group: np.ndarray, people: np.ndarray, directory: Path
+        cls, release: ReleaseView, record_of_group: np.ndarray, people: np.ndarray, directory: Path
     ) -> "Postings":
-        """Turn a release round. `record_of_group` numbers the different profiles by first appearance;
-        `people` counts the real people behind each."""
+        """Build the posting lists of a release.
+
+        `record_of_group` numbers the different profiles by first appearance; `people` counts the real people behind
+        each.
+        """
         with room_in(directory, scratch=True):
             directory.mkdir(parents=True)
         first = np.zeros(release.n_groups, dtype=bool)
@@ -143,7 +147,7 @@ class Postings:
             own = coded(block).astype(kind, copy=False)
             if dense:
                 table = own.reshape(block.rows, release.n_items)
-                _turn(table, numbers, codes.reshape(release.n_items, len(people)))
+                _transpose(table, numbers, codes.reshape(release.n_items, len(people)))
             else:
                 columns = np.ascontiguousarray(block.columns)
                 block_days = np.zeros(0, np.float32) if block.days is None else block.days.astype(np.float32)
@@ -154,7 +158,7 @@ class Postings:
     def create(
         directory: Path, facts: dict[str, Any], **arrays: tuple[type[np.generic], int]
     ) -> dict[str, np.ndarray]:
-        """Make the files, with room for arrays of these types and lengths; they are filled through the result."""
+        """Create the files with space for arrays of these types and lengths, and return the arrays to fill."""
         places: dict[str, tuple[str, int, int]] = {}
         end = 0
         for name, (dtype, length) in arrays.items():
@@ -167,16 +171,24 @@ class Postings:
         return {name: _part(np.asarray(everything), *place) for name, place in places.items()}
 
 
+def postings_of(case: Case) -> Postings:
+    """Return the posting lists of the different profiles of a case, for attacks that search them."""
+    place = Path(case.scratch.name) / "postings"
+    return case.cached(
+        "postings", lambda: Postings.build(case.release, case.release.profile_of_group, case.people, place)
+    )
+
+
 def _part(everything: np.ndarray, dtype: str, start: int, length: int) -> np.ndarray:
     return everything[start : start + np.dtype(dtype).itemsize * length].view(dtype)
 
 
-def _levels(release: Release) -> tuple[np.ndarray, Any]:
-    """The ratings that occur and a function that codes a block's values by them."""
+def _levels(release: ReleaseView) -> tuple[np.ndarray, Any]:
+    """Return the ratings that occur and a function that codes a block's values by them."""
     if release.dtype != np.float32:
         grid = (release.low + np.arange(release.levels) * release.step).astype(np.float32)
         return grid, lambda block: block.codes
-    seen, whole = release.values_seen(MOST_LEVELS)
+    seen, whole = release.distinct_values(MOST_LEVELS)
     if not len(seen):
         return np.zeros(1, np.float32), lambda block: np.zeros(0)
     if whole:
@@ -188,20 +200,22 @@ def _levels(release: Release) -> tuple[np.ndarray, Any]:
 
 
 @njit(cache=True, nogil=True)
-def _turn(table, numbers, turned):  # type: ignore[no-untyped-def]
-    """The columns of a table as rows; of each record the row that comes first (the others have no number)."""
+def _transpose(table, numbers, transposed):  # type: ignore[no-untyped-def]
+    """Transpose a table, taking of each record the row that comes first (the others have no number)."""
     for start in range(0, len(numbers), ROWS_IN_CACHE):
         stop = min(start + ROWS_IN_CACHE, len(numbers))
         for item in range(table.shape[1]):
             for row in range(start, stop):
                 if numbers[row] >= 0:
-                    turned[item, numbers[row]] = table[row, item]
+                    transposed[item, numbers[row]] = table[row, item]
 
 
 @njit(cache=True, nogil=True)
 def _fill(where, indptr, columns, own, own_days, numbers, rows, codes, days):  # type: ignore[no-untyped-def]
-    """Add the cells of a block to the lists of their items: counted into order first, for a list lies far from the next
-    and a cell at a time would touch another page each."""
+    """Add the cells of a block to the lists of their items.
+
+    They are sorted by counting first: the lists lie far apart, and one cell at a time would touch another page each.
+    """
     record = np.empty(len(columns), np.int32)
     ends = np.zeros(len(where) + 1, np.int64)
     for row in range(len(numbers)):

@@ -1,4 +1,4 @@
-"""Ranks of many targets, block by block on the engine: the same numbers whatever the number of workers."""
+"""Rank many targets, block by block on the engine: the same numbers whatever the number of workers."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +11,12 @@ from checks.linkage.postings import Postings
 from checks.linkage.rules import Rule
 from tasks.engine import Engine
 
-BLOCK_TARGETS = 256  # every block opens the postings anew and pays for the pages it touches
+BLOCK_TARGETS = 256  # every block opens the postings anew and pays for the pages it reads
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """Per target, where the own record stands (a row of `kernel.FIELDS` each)."""
+    """Hold per target the rank of the own record (a row of `kernel.FIELDS` each)."""
 
     table: np.ndarray
 
@@ -30,17 +30,17 @@ class Ranks:
 
     @property
     def group_rank(self) -> np.ndarray:
-        """Worst rank of the own record among its ties; ∞ where it is no candidate at all."""
+        """Worst rank of the own record among its ties; ∞ where it is no candidate."""
         return np.where(self.listed > 0, self.better + self.tied, np.inf)
 
     @property
     def user_rank(self) -> np.ndarray:
-        """The same counted in people: everybody behind a better or an equal record comes first."""
+        """Worst rank counted in people: all people behind a better or an equal record come first."""
         return np.where(self.listed > 0, self.better_people + self.tied_people, np.inf)
 
     @property
     def identification(self) -> np.ndarray:
-        """Chance of naming the target: 1 / people behind the best records where the own is one of them.
+        """Chance of naming the target: 1 / people behind the best records where the own record is one of them.
 
         Where the own record alone is best this is the group hit ÷ the group's size.
         """
@@ -57,9 +57,9 @@ def rank(
     entropic: bool = False,
     engine: Engine | None = None,
 ) -> Ranks:
-    """Rank the own record (−1: there is none) of every target of `known`; `leave_out` removes one record each."""
-    nobody = np.full(len(known), -1, dtype=np.int64)
-    leave_out = nobody if leave_out is None else leave_out
+    """Rank the own record (−1: none) of every target of `known`; `leave_out` removes one record for each target."""
+    no_record = np.full(len(known), -1, dtype=np.int64)
+    leave_out = no_record if leave_out is None else leave_out
     blocks = [
         (known.part(start, start + BLOCK_TARGETS), own[start : start + BLOCK_TARGETS],
          leave_out[start : start + BLOCK_TARGETS])

@@ -1,26 +1,28 @@
-"""Attacks that leave a set of equally likely people: what the least protected target has to fear.
+"""Assess attacks that leave a set of equally likely people by the least protected target.
 
-Where groups are published, nobody at all may be told from fewer than k people (paper theorem 6.1), so the worst
-target counts. Methods that publish single people cannot promise that; they are judged by the average chance.
+Where groups are published, no person may be narrowed down to fewer than k people ([Chang2009], theorem 6.1), so the
+worst target counts. Methods that publish single people cannot promise that; they are judged by the average chance.
 """
 
 from dataclasses import replace
 
-from checks.case import Case
-from checks.linkage.attack import Trial, promise
+from checks.evidence.case import Case
+from checks.evidence.views.raw import allowed_text
+from checks.linkage.attack import Trial
 from checks.result import Finding
 
 
-def judge(
+def assess_worst_target(
     case: Case,
     threshold: float,
     trials: dict[str, Trial],
-    said: str,
+    summary: str,
     *,
     planned: int,
     control: tuple[bool, str],
+    applicable: bool = True,
 ) -> Finding:
-    """Largest chance of naming a target, over all kinds of knowledge, against 1/k."""
+    """Compare the largest chance of naming a target, over all kinds of knowledge, with 1/k."""
     allowed = min(threshold, 1 / case.release.k)
     name, worst = max(trials.items(), key=lambda t: t[1].risk.interval[1])
     low: float | None
@@ -38,11 +40,12 @@ def judge(
         passed,
         observed,
         sum(len(t.ranks) for t in trials.values()),
-        f"{found}{promise(case, allowed)}. {said} Control: {control[1]}.",
+        f"{found}{allowed_text(case, allowed)}. {summary} Control: {control[1]}.",
         ci_low=low,
         ci_high=high,
         control=control[0],
         planned=planned,
         threshold=allowed,
         outcomes=tuple(replace(t.outcome(), knowledge=name) for name, t in trials.items()),
+        applicable=applicable,
     )

@@ -1,8 +1,8 @@
-"""(1,l)- and (b,l)-diversity (paper definitions 5.2 and 5.3).
+"""Test (1,l)- and (b,l)-diversity ([Chang2009], definitions 5.2 and 5.3).
 
-Every item, and every set of b items that one person really rated, must lie inside at least l groups, so that
-knowing these items leaves l groups to choose from. Where every record is one person's, the groups are people: an item
-that only one of them has names that one.
+Every item, and every set of b items that one person really rated, must lie inside at least l groups, so that knowing
+these items leaves l groups to choose from. Where every record is one person's, the groups are people: an item that only
+one of them has identifies that person.
 """
 
 import math
@@ -11,7 +11,7 @@ from itertools import combinations
 import numpy as np
 import scipy.sparse as sp
 
-from checks.case import Case
+from checks.evidence.case import Case
 from checks.registry import check
 from checks.result import Finding
 from tasks.errors import Refused
@@ -23,7 +23,7 @@ MAX_PAIRS = 20_000_000_000  # of items together in a record or rated by one pers
 
 @check("diversity", threshold=1, offline=True, larger_is_safer=True)
 def run(case: Case, threshold: float) -> Finding:
-    """Fewest groups around an item or a rated b-set; at least the manifest's l (and the threshold, if
+    """Count the fewest groups around an item or a rated b-set; at least the manifest's l (and the threshold, if
     higher)."""
     release = case.release
     needed = max(release.l, threshold)
@@ -47,10 +47,12 @@ def run(case: Case, threshold: float) -> Finding:
             found, sets, missing = _sets(case, needed)
             fewest = min(fewest, found)
             detail += (
-                f" ({release.b},{needed:g}): {missing:,} of {sets:,} sets that somebody rated "
+                f" ({release.b},{needed:g}): {missing:,} of {sets:,} sets that a person rated "
                 f"fall short, fewest {found:,}."
             )
-    return Finding(fewest >= needed, fewest, sets, detail, threshold=needed)
+    if release.complete:  # enough groups are then all that it needs
+        detail += " Every group holds every item."
+    return Finding(fewest >= needed, fewest, sets, detail, threshold=needed, applicable=not release.complete)
 
 
 def _groups_per_item(case: Case) -> np.ndarray:
@@ -63,14 +65,15 @@ def _groups_per_item(case: Case) -> np.ndarray:
 
 
 def _sets(case: Case, needed: float) -> tuple[int, int, int]:
-    """Fewest groups around a rated b-set, number of different rated b-sets, number that fall short."""
+    """Return the fewest groups around a rated b-set, the number of different rated b-sets, and the number that fall
+    short."""
     if case.release.b == 2:
         return _pairs(case, needed)
     return _larger_sets(case, needed)
 
 
 def _pairs(case: Case, needed: float) -> tuple[int, int, int]:
-    """Pairs by two sparse products per block of items: rated together, and published together."""
+    """Count pairs by two sparse products per block of items: rated together, and published together."""
     ratings = case.truth.ratings
     lengths = (np.diff(ratings.indptr), case.release.lengths)
     if sum(float((own.astype(np.float64) ** 2).sum()) for own in lengths) > MAX_PAIRS:
@@ -98,8 +101,8 @@ def _pairs(case: Case, needed: float) -> tuple[int, int, int]:
 
 
 def _larger_sets(case: Case, needed: float) -> tuple[int, int, int]:
-    """Sets of three and more by listing them, where that is possible at all; otherwise not proved, so
-    failed."""
+    """Count sets of three and more by listing them, where that is feasible; otherwise they are not proved,
+    so failed."""
     b = case.release.b
     lengths = np.diff(case.truth.ratings.indptr)
     if sum(math.comb(int(length), b) for length in lengths) > MAX_SETS:

@@ -1,8 +1,7 @@
-"""Schema and digest integrity: the files are what the manifest says, and agree with each other.
+"""Test schema and digests: the files are what the manifest states, and agree with each other.
 
-Opening the release has already refused wrong columns, nulls, ratings that are not numbers and item
-positions that are out of order; here the contents are compared. Everything that is wrong is
-counted, and the first kinds are named.
+Opening the release has already refused wrong columns, nulls, ratings that are not numbers and item positions that are
+out of order; here the contents are compared. Everything that is wrong is counted, and the first kinds are named.
 """
 
 import math
@@ -13,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from checks import manifest
-from checks.case import Case
+from checks.evidence import manifest
+from checks.evidence.case import Case
+from checks.evidence.profiles import Profiles
+from checks.evidence.release import DATA_FILES, Release
 from checks.privacy.k_anonymity import publishes_single_people
-from checks.profiles import Profiles
 from checks.registry import check
-from checks.release import DATA_FILES, Release
 from checks.result import Finding
 from tasks.store import digest, read_json
 
@@ -26,16 +25,18 @@ from tasks.store import digest, read_json
 NEVER_MISSING = ("diversity", "integrity", "k-anonymity", "recovery")
 ELEMENT_NAMES = ("element", "item")  # of a list's values, by the Parquet writers there are
 
-FAR = 16  # noise of any kind here is that far off once in more values than there are
+FAR = 16  # noise of any kind here exceeds this once in more values than there are
 
 Problem = manifest.Problem
 
 
 @check("integrity", threshold=0, offline=True)
 def run(case: Case, threshold: float) -> Finding:
-    """Number of contradictions inside the release, and between it and the private side; none is allowed."""
-    looks = (_manifest, _files, _people, _profiles, _counts, _verdict)
-    problems = [problem for look in looks for problem in look(case.release)]
+    """Count contradictions inside the release, and between it and the private side; none is allowed."""
+    release = case.release
+    assert isinstance(release, Release), "integrity is about files, and a view has none"
+    inspections = (_manifest, _files, _people, _profiles, _counts, _verdict)
+    problems = [problem for inspect in inspections for problem in inspect(release)]
     if not case.offline:
         problems += _private(case)
     problems = [problem for problem in problems if problem[0]]
@@ -49,12 +50,12 @@ def run(case: Case, threshold: float) -> Finding:
 
 
 def _manifest(release: Release) -> Iterator[Problem]:
-    """The contract's keys and kinds of values: whatever stands there freely could name somebody."""
+    """Yield keys and values that docs/release-format.md does not allow: free text could name a person."""
     yield from manifest.problems(release.manifest)
 
 
 def _files(release: Release) -> Iterator[Problem]:
-    """Digests of every file listed, and nothing beside them: an extra file could carry anything."""
+    """Compare the digest of every listed file; an unlisted file could carry anything."""
     listed = release.manifest["files"]
     found = [f for f in release.directory.rglob("*") if f.is_symlink() or not f.is_dir()]
     present = {str(f.relative_to(release.directory)) for f in found}
@@ -74,14 +75,14 @@ def _files(release: Release) -> Iterator[Problem]:
 
 
 def _notes(schema: pa.Schema) -> bool:
-    """Whether a file says anything beside its columns: on the whole, on a column, or on the values of a list."""
+    """Test whether a file carries metadata beside its columns: on the file, on a column, or on the values of a list."""
     lists = [field.type.value_field for field in schema if pa.types.is_list(field.type)]
     noted = any(about.metadata for about in (schema, *schema, *lists))
     return noted or any(values.name not in ELEMENT_NAMES for values in lists)
 
 
 def _people(release: Release) -> Iterator[Problem]:
-    """Pseudonyms and group numbers: everybody in exactly one group, every group with its people."""
+    """Inspect pseudonyms and group numbers: every person in exactly one group, every group with its people."""
     ids = release.pseudonyms
     yield len(ids) - len(pc.unique(ids)), "pseudonyms listed more than once"
     yield int((release.row_of_member < 0).sum()), "members of a group that has no profile"
@@ -97,23 +98,24 @@ def _people(release: Release) -> Iterator[Problem]:
 
 
 def _profiles(release: Release) -> Iterator[Problem]:
-    """Codes on the scale; numbers no farther off than they can be."""
+    """Inspect codes: on the scale; numbers no further off than they can be."""
     off_scale = empty = 0
     if release.levels:
-        said, beyond = "ratings off the scale", lambda block: block.codes >= release.levels
+        violation, beyond = "ratings off the scale", lambda block: block.codes >= release.levels
     else:
-        said, beyond = _too_far(release)
+        violation, beyond = _too_far(release)
     for block in release.blocks():
         empty += int((np.diff(block.indptr) == 0).sum())
         off_scale += int(beyond(block).sum())
-    yield off_scale, said
+    yield off_scale, violation
     yield empty, "groups without items"
 
 
 def _too_far(release: Release) -> tuple[str, Callable[[Profiles], np.ndarray]]:
-    """Which numbers cannot be. Ratings are off the scale by its width at most, and none of n z-scores is beyond √n.
+    """Return the words and the test for numbers that are impossible.
 
-    Where single people's have noise on them, both by FAR times more than values are from the centre on the whole.
+    Ratings are off the scale by its width at most, and none of n z-scores is beyond √n. Where single people's values
+    have noise, both limits grow by FAR times the root mean square distance of the values from the centre.
     """
     width, scores = release.high - release.low, release.unit == "z-score"
     centre = 0.0 if scores else (release.low + release.high) / 2
@@ -123,12 +125,14 @@ def _too_far(release: Release) -> tuple[str, Callable[[Profiles], np.ndarray]]:
             float(((block.values.astype(np.float64) - centre) ** 2).sum()) for block in release.blocks()
         )
         limit += FAR * math.sqrt(squares / max(1, release.cells))
-    said = "z-scores that no noise explains" if scores else "ratings off the scale by more than its width"
-    return said, lambda block: np.abs(block.values - centre) > limit
+    violation = (
+        "z-scores that no noise explains" if scores else "ratings off the scale by more than its width"
+    )
+    return violation, lambda block: np.abs(block.values - centre) > limit
 
 
 def _counts(release: Release) -> Iterator[Problem]:
-    """The manifest's counts."""
+    """Compare the manifest's counts."""
     counts = release.manifest["counts"]
     cells = np.concatenate([np.diff(block.indptr) for block in release.blocks()] or [np.empty(0, int)])
     found = {
@@ -142,7 +146,7 @@ def _counts(release: Release) -> Iterator[Problem]:
 
 
 def _verdict(release: Release) -> Iterator[Problem]:
-    """A published release carries its verdict; in a candidate there is none yet."""
+    """Inspect the verdict of a published release; a candidate has none yet."""
     if "created_at" in release.manifest:
         answered = {c.get("name") for c in release.manifest.get("checks", [])}
         missing = [name for name in NEVER_MISSING if name not in answered]
@@ -162,7 +166,7 @@ def _verdict(release: Release) -> Iterator[Problem]:
 
 
 def _private(case: Case) -> Iterator[Problem]:
-    """Membership and members agree; everybody in the source is released or declared as withheld."""
+    """Compare membership and members; every person in the source is released or declared as withheld."""
     release, truth, withheld = case.release, case.truth, case.release.manifest["withheld"]
     membership = truth.membership
     yield len(membership.users) - len(pc.unique(membership.users)), "people who are in the membership twice"
@@ -193,7 +197,7 @@ def _private(case: Case) -> Iterator[Problem]:
         abs(truth.unlisted_items - _count(withheld.get("items"))),
         "items of the source neither released nor withheld",
     )
-    yield int((truth.raters == 0).sum()), "items that nobody in the source rated"
+    yield int((truth.raters == 0).sum()), "items without a rater in the source"
     why = str(withheld.get("why", ""))[: manifest.LONGEST_REASON]
     yield (
         manifest.ids_in(why, membership.users),
@@ -206,5 +210,5 @@ def _missing(wanted: pa.StringArray, among: pa.StringArray) -> int:
 
 
 def _count(value: object) -> int:
-    """A number of people or items; a list of them would name them, and counts for nothing."""
+    """Return a number of people or items; a list of them would name them, and counts as 0."""
     return value if type(value) is int else 0

@@ -1,47 +1,46 @@
-"""k-anonymity (paper definition 3.3), recomputed from the published files.
+"""Test k-anonymity ([Chang2009], definition 3.3), recomputed from the published files.
 
-Everybody listed must share their published profile, items and ratings alike, with at least k − 1 others.
-Profiles are compared by content; neither the group's `size` nor anything else the release says about itself
-is believed. Group numbers are published too, so the people under one number must be at least k as well. With the
-source at hand only people who are in it count: invented members hide nobody.
+Every person listed must share their published profile, items and ratings alike, with at least k − 1 others. Profiles
+are compared by content; neither the group's `size` nor anything else the release states about itself is trusted. Group
+numbers are published too, so the people under one number must be at least k as well. With the source at hand only
+people who are in it count: invented members hide no one.
 
-Methods that publish single people (perturbation, suppression, obfuscation) cannot hold k as such. The gate judges
-them by the chance of naming a person instead (SCIENCE P2: upper bound ≤ 1/k in every re-identification attack), so
-here they pass as "not applicable"; only where the release says by its method that it is of that kind, and every
-single record is. A grouping method that ends in groups of one, or a release of both kinds, has broken its promise.
-Offline nobody can attack, so there k is *not verified*, which is no pass: `murmur verify` answers whether the files
-alone show k, and for such a release they do not.
+Methods that publish single people (perturbation, suppression, obfuscation) cannot hold k as such. The gate judges them
+by the chance of naming a person instead (upper bound ≤ 1/k in every re-identification attack, docs/leaks-and-bars.md),
+so this check does not apply; only where the release's method is of that kind, and every single record is. A grouping
+method that ends in groups of one, or a release of both kinds, has broken its promise. Offline no attack can run, so
+there k is *not verified*, which is no pass: `murmur verify` answers whether the files alone show k, and for such a
+release they do not.
 """
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checks.case import Case
+from checks.evidence.case import Case
+from checks.evidence.method_rules import rules_of
+from checks.evidence.release_view import ReleaseView
 from checks.registry import check
-from checks.release import Release
 from checks.result import Finding
-
-SINGLE_METHODS = ("perturbation", "suppression", "obfuscation")  # the contract's; any other promises groups
 
 
 @check("k-anonymity", threshold=2, offline=True, larger_is_safer=True)
 def run(case: Case, threshold: float) -> Finding:
-    """Smallest set of people with one published profile; at least the manifest's k (and the threshold, if
+    """Return the smallest set of people with one published profile; at least the manifest's k (and the threshold, if
     higher)."""
     release = case.release
     needed = max(release.k, threshold)
     people = _distinct_people(release)
-    homeless = int((release.row_of_member < 0).sum())
+    without_group = int((release.row_of_member < 0).sum())
     twice = len(release.pseudonyms) - len(people)
     ambiguous = len(release.groups) - len(np.unique(release.groups))
     per_group, per_profile = _counts(case, people)
     invented = 0 if case.offline else int(release.listed.sum() - case.members.sum())
     smallest = int(min(per_profile.min(), per_group.min())) if release.n_groups else 0
-    if homeless or ambiguous:
+    if without_group or ambiguous:
         smallest = 0
     elif twice:
-        smallest = min(smallest, 1)  # whoever is in two groups is in their intersection
+        smallest = min(smallest, 1)  # a person in two groups is in their intersection
     elif publishes_single_people(release):
         return _not_applicable(case, smallest, needed)
     below = int(per_group[per_group < needed].sum())
@@ -51,7 +50,7 @@ def run(case: Case, threshold: float) -> Finding:
     )
     for count, words in (
         (below, "people are in groups that are too small"),
-        (homeless, "people are in no group"),
+        (without_group, "people are in no group"),
         (twice, "people are listed more than once"),
         (ambiguous, "group numbers have more than one profile"),
         (invented, "people are listed who are not in the source"),
@@ -63,10 +62,11 @@ def run(case: Case, threshold: float) -> Finding:
     )
 
 
-def publishes_single_people(release: Release) -> bool:
-    """True when a method that promises no groups made the release, and every record is one person's."""
+def publishes_single_people(release: ReleaseView) -> bool:
+    """Test whether a method that promises no groups made the release, and every record is one person's."""
     sizes = np.concatenate([release.sizes, release.listed])
-    return release.manifest["method"] in SINGLE_METHODS and release.n_groups > 0 and bool((sizes == 1).all())
+    allowed = rules_of(release.manifest["method"]).publishes_persons
+    return allowed and release.n_groups > 0 and bool((sizes == 1).all())
 
 
 def _not_applicable(case: Case, smallest: int, needed: float) -> Finding:
@@ -76,22 +76,24 @@ def _not_applicable(case: Case, smallest: int, needed: float) -> Finding:
             False,
             smallest,
             release.n_groups,
-            f"NOT VERIFIED: every record is one person's, so k = {needed:g} cannot be told from the published "
-            "files; how likely somebody is to be found in them only `murmur audit` can tell, with the source.",
+            f"not verified: every record is one person's, so the published files cannot show k = {needed:g}; only "
+            "`murmur audit`, with the source, measures how likely a person is to be found in them.",
             threshold=needed,
         )
     return Finding(
         True,
         smallest,
         release.n_groups,
-        f"not applicable: every record is one person's ({release.manifest['method']}), nobody shares it with "
+        f"every record is one person's ({release.manifest['method']}) and is not shared with "
         f"{needed - 1:g} others; the re-identification attacks decide, each at a risk of at most 1/{needed:g}.",
         threshold=1,
+        applicable=False,
     )
 
 
 def _counts(case: Case, people: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """People per group and per different profile: those listed once, and really there where that can be told."""
+    """Count people per group and per different profile: those listed once and, where that can be checked, in the
+    source."""
     release = case.release
     rows = release.row_of_member[people]
     per_group = np.bincount(rows[rows >= 0], minlength=release.n_groups)
@@ -100,8 +102,8 @@ def _counts(case: Case, people: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return per_group, np.bincount(release.profile_of_group, weights=per_group).astype(np.int64)
 
 
-def _distinct_people(release: Release) -> np.ndarray:
-    """Positions of the pseudonyms that are listed exactly once."""
+def _distinct_people(release: ReleaseView) -> np.ndarray:
+    """Return the positions of the pseudonyms that are listed exactly once."""
     counts = pc.value_counts(release.pseudonyms)
     twice = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
     return np.flatnonzero(

@@ -1,9 +1,9 @@
-"""Pseudonyms must not lead back to the source's ids.
+"""Test that pseudonyms do not lead back to the source's ids.
 
-An attacker who can guess an id (a number, a name, an address) looks for it in the pseudonyms, as it is and encoded,
-hashes it in the usual ways, and looks whether the order of the pseudonyms follows the order of the ids. Where every
-record is one person's, its group number and its place in the file are names of that person too, and must not be in
-that order either. Nor may any of these tell what else is known of a person ("f-0001", or numbers given class by class).
+An attacker who can guess an id (a number, a name, an address) searches for it in the pseudonyms, as it is and encoded,
+hashes it in the usual ways, and tests whether the order of the pseudonyms follows the order of the ids. Where every
+record is one person's, its group number and its row in the file identify that person too, and must not be in that order
+either. Nor may any of these reveal an attribute of a person ("f-0001", or numbers given class by class).
 """
 
 from itertools import takewhile
@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checks.case import Case
-from checks.guesses import LONG_HASH, Guess, chance_of_hash, encoded, hashed, meets
+from checks.evidence.case import Case
+from checks.evidence.membership import Membership
+from checks.evidence.seeds import seeded
+from checks.inference.pseudonym_characters import count_revealed_classes
+from checks.inference.pseudonym_guesses import LONG_HASH, Guess, chance_of_hash, encoded, hashed, matches
 from checks.registry import check
 from checks.result import Finding
-from checks.seeds import seeded
-from checks.signs import told_by_signs
 from checks.stats import beyond_chance
-from checks.truth import Membership
 
 SAMPLE = 2000
 LARGEST_Z = 5.0
@@ -27,89 +27,93 @@ LARGEST_Z = 5.0
 
 @check("pseudonyms", threshold=0, as_published=True)
 def run(case: Case, threshold: float) -> Finding:
-    """People whose pseudonym is an id, holds their id or a plain hash of it, or tells its place or their attributes;
-    none is allowed."""
+    """Count people whose pseudonym is an id, contains their id or a plain hash of it, or reveals its order or their
+    attributes; none is allowed."""
     people = case.truth.membership
     as_they_are = pc.sum(pc.is_in(people.pseudonyms, value_set=people.users)).as_py() or 0
     some = _sample(people, case.truth.salt)
     users, names, cores = (column.take(some).to_pylist() for column in _columns(people))
-    holding, hashes = _holding(users, names, cores), _hashes(users, cores)
-    told = max(
-        (told_by_signs(cores, known.take(some)) for known in case.truth.attributes.values()), default=0
+    containing, hashes = _count_containing_id(users, names, cores), _count_hashes(users, cores)
+    revealed = max(
+        (count_revealed_classes(cores, known.take(some)) for known in case.truth.attributes.values()),
+        default=0,
     )
-    z = max(_orders(case), key=abs)
+    z = max(_order_correlations(case), key=abs)
     ordered = len(people.users) if abs(z) > LARGEST_Z else 0
-    found = max(as_they_are, holding, hashes, told, ordered)
+    found = max(as_they_are, containing, hashes, revealed, ordered)
     return Finding(
         found <= threshold,
         found,
         len(people.users),
-        f"{as_they_are:,} pseudonyms are ids of the source; of {len(users):,} tried, {holding:,} hold their own id and "
-        f"{hashes:,} are plain hashes of it (more than chance explains), {told:,} tell an attribute; their order"
+        f"{as_they_are:,} pseudonyms are ids of the source; of {len(users):,} tried, {containing:,} contain the id "
+        f"and {hashes:,} are plain hashes of it (beyond chance), {revealed:,} reveal an attribute; their order"
         f"{' (or that of their records)' if case.single else ''} follows the order of the ids"
         f"{' or an attribute' if case.truth.attributes else ''} by z = {z:+.1f} (chance: within ±{LARGEST_Z:g}).",
     )
 
 
 def _sample(people: Membership, salt: str) -> pa.Array:
-    """Some of the people, by row."""
+    """Draw some of the people, by row."""
     count = min(SAMPLE, len(people.users))
     return pa.array(np.sort(seeded("pseudonyms", salt).choice(len(people.users), count, replace=False)))
 
 
 def _columns(people: Membership) -> tuple[pa.Array, ...]:
-    """Ids, pseudonyms and what tells one pseudonym from another."""
+    """Return ids, pseudonyms and the part of the pseudonyms that differs."""
     return people.users, people.pseudonyms, _cores(people)
 
 
 def _cores(people: Membership) -> pa.Array:
-    return pa.array(_without_frame(people.pseudonyms.to_pylist()), pa.string())
+    return pa.array(_strip_common_ends(people.pseudonyms.to_pylist()), pa.string())
 
 
-def _without_frame(names: list[str]) -> list[str]:
-    """Without the beginning and the end that all have in common ("user-…"); a single name stays as it is."""
+def _strip_common_ends(names: list[str]) -> list[str]:
+    """Remove the beginning and the end that all names have in common ("user-…"); a single name stays as it is."""
     if len(names) < 2:
         return names
-    start = _shared(names)
-    end = _shared([name[start:][::-1] for name in names])
+    start = _common_prefix_length(names)
+    end = _common_prefix_length([name[start:][::-1] for name in names])
     return [name[start : len(name) - end] for name in names]
 
 
-def _shared(names: list[str]) -> int:
-    """How many signs all names begin with: those that the first and the last in the alphabet do."""
+def _common_prefix_length(names: list[str]) -> int:
+    """Count the characters with which all names begin: those shared by the first and the last in the alphabet."""
     return sum(
         1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(min(names), max(names), strict=False))
     )
 
 
-def _holding(users: list[str], names: list[str], cores: list[str]) -> int:
-    """People whose own id, spelled or encoded in a usual way, is in their pseudonym or around its core."""
+def _count_containing_id(users: list[str], names: list[str], cores: list[str]) -> int:
+    """Count people whose own id, spelled or encoded in a usual way, is in their pseudonym or around its core."""
     # The pseudonym as it is, too: what all ids have in common may be what all pseudonyms have in common.
-    told = list(zip(names, cores, strict=True))
+    pseudonym_texts = list(zip(names, cores, strict=True))
     guesses = [encoded(user) for user in users]
-    tried = [_try(*pair) for pair in zip(told, guesses, strict=True)]
-    # Ids and pseudonyms may be alike for an innocent reason (both are numbers, say), which the letters alone do not
-    # tell: so the pseudonym of somebody else is tried too.
-    others = [_try(*pair)[0] for pair in zip(told[1:] + told[:1], guesses, strict=True)]
+    tried = [_try_guesses(*pair) for pair in zip(pseudonym_texts, guesses, strict=True)]
+    # Ids and pseudonyms may be similar for an innocent reason (both are numbers, say), which the characters alone do
+    # not show: so the pseudonym of another person is tried too.
+    others = [
+        _try_guesses(*pair)[0]
+        for pair in zip(pseudonym_texts[1:] + pseudonym_texts[:1], guesses, strict=True)
+    ]
     by_likeness = sum(others) / len(others) if len(set(names)) > 1 else 0.0
     return _unexplained([hit for hit, _ in tried], [max(chance, by_likeness) for _, chance in tried])
 
 
-def _try(told: tuple[str, str], guesses: list[Guess]) -> tuple[bool, float]:
-    """Whether one of the guesses meets the pseudonym or its core, and how likely that is by chance."""
-    texts, ways = [guess.text for guess in guesses], set(told)
+def _try_guesses(pseudonym_texts: tuple[str, str], guesses: list[Guess]) -> tuple[bool, float]:
+    """Test whether one of the guesses matches the pseudonym or its core, and return how likely that is by chance."""
+    texts, ways = [guess.text for guess in guesses], set(pseudonym_texts)
     chance = sum(guess.chance(len(name)) for name in ways for guess in guesses)
-    return any(meets(name, texts) for name in ways), min(1.0, chance)
+    return any(matches(name, texts) for name in ways), min(1.0, chance)
 
 
-def _hashes(users: list[str], names: list[str]) -> int:
-    """People whose pseudonym is a plain, unkeyed hash of their id, or a part of one."""
-    hits = [meets(name, hashed(user), LONG_HASH) for user, name in zip(users, names, strict=True)]
+def _count_hashes(users: list[str], names: list[str]) -> int:
+    """Count people whose pseudonym is a plain, unkeyed hash of their id, or a part of one."""
+    hits = [matches(name, hashed(user), LONG_HASH) for user, name in zip(users, names, strict=True)]
     return _unexplained(hits, [chance_of_hash(len(name)) for name in names])
 
 
 def _unexplained(hits: list[bool], chances: list[float]) -> int:
-    """Hits among people with alike chances (to a power of ten) that are more than chance explains."""
+    """Count hits among people with similar chances (to a power of ten) that are more than chance explains."""
     hit, chance = np.array(hits, dtype=bool), np.array(chances, dtype=float)
     magnitude = np.floor(np.log10(np.maximum(chance, 1e-300)))
     found = 0
@@ -121,8 +125,8 @@ def _unexplained(hits: list[bool], chances: list[float]) -> int:
     return found
 
 
-def _orders(case: Case) -> list[float]:
-    """How far pseudonyms, and numbers and places of single people's records, follow their ids or classes."""
+def _order_correlations(case: Case) -> list[float]:
+    """Return how far pseudonyms, and numbers and rows of single people's records, follow their ids or classes."""
     truth, rows = case.truth, case.truth.row_of_user
     there = np.flatnonzero(rows >= 0)
     names: list[tuple[pa.Array, np.ndarray]] = [(_cores(truth.membership), np.arange(len(rows)))]
@@ -137,14 +141,14 @@ def _orders(case: Case) -> list[float]:
 
 
 def _class_orders(rank: np.ndarray, known: pa.DictionaryArray) -> list[float]:
-    """How far an order follows each class: whether those who belong to it come early or late."""
+    """Return how far an order follows each class: whether its people come early or late."""
     there = np.flatnonzero(known.is_valid().to_numpy(zero_copy_only=False))
     label = known.indices.take(pa.array(there)).to_numpy()
     return [_order(rank[there], label == some) for some in np.unique(label)]
 
 
 def _order(first: np.ndarray, second: np.ndarray) -> float:
-    """Spearman's rank correlation, in standard deviations under chance; none where all are alike."""
+    """Return Spearman's rank correlation, in standard deviations under chance; 0 where all values are equal."""
     if len(first) < 3 or (second == second[0]).all():
         return 0.0
     return float(np.corrcoef(first, second)[0, 1] * np.sqrt(len(first) - 1))

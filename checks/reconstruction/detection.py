@@ -1,4 +1,6 @@
-"""Which entries were rated where all are disguised (paper 001, section 4.1); how strong the noise is (section 6.3)."""
+"""Detect which entries were rated where all are disguised ([Zhang2006], section 4.1), and how strong the noise is
+(section 6.3).
+"""
 
 from typing import Literal
 
@@ -10,7 +12,7 @@ SURE = 3.0  # standard deviations: noise alone leaves them once in 370 times
 
 
 def rated_entries(disguised_all: np.ndarray, noise: Noise, amount: float | np.ndarray) -> np.ndarray:
-    """True where a z-score is further from 0 than noise alone gets: 3σ of Gaussian noise, α of uniform noise.
+    """Mark the z-scores that are further from 0 than noise alone gets: 3σ of Gaussian noise, α of uniform noise.
 
     An unrated entry has the z-score 0 before it is disguised. `amount` is one for all, or one per row.
     """
@@ -19,21 +21,23 @@ def rated_entries(disguised_all: np.ndarray, noise: Noise, amount: float | np.nd
 
 
 def noise_limit(noise: Noise, amount: float | np.ndarray) -> np.ndarray:
-    """How far noise of this σ or α gets: uniform noise no further, Gaussian noise hardly ever."""
+    """Return how far noise of this σ or α gets: uniform noise no further, Gaussian noise hardly ever."""
     return SURE * np.asarray(amount) if noise == "gaussian" else np.asarray(amount)
 
 
 def noise_variance(squares: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The noise's variance per row, from the sum of its squared values and their number: a row's own z-scores have mean
-    0 and variance 1, so whatever is above 1 is noise."""
+    """Return the noise's variance per row, from the sum of its squared values and their number.
+
+    A row's own z-scores have mean 0 and variance 1, so whatever exceeds 1 is noise.
+    """
     return np.maximum(squares / np.maximum(counts, 1) - 1, 0)
 
 
 def amount_of(variance: np.ndarray | float, noise: Noise) -> np.ndarray:
-    """σ or α of noise of this variance."""
+    """Return σ or α of noise of this variance."""
     return np.sqrt(variance if noise == "gaussian" else 3 * np.asarray(variance))
 
 
 def variance_of(amount: np.ndarray | float, noise: Noise) -> np.ndarray:
-    """The variance of noise of this σ or α."""
+    """Return the variance of noise of this σ or α."""
     return np.asarray(amount) ** 2 / (1 if noise == "gaussian" else 3)

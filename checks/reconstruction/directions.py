@@ -1,22 +1,23 @@
-"""The main directions of a large matrix: the eigenvectors of its Gram matrix with the largest eigenvalues.
+"""Find the main directions of a matrix with weighted rows and noise of known variance on its diagonal.
 
-Subspace iteration from a fixed start with more directions than asked. The matrix is passed twice a round and nothing of
-the size of its Gram matrix (columns²) is ever made.
+Subspace iteration from a fixed start with more directions than requested. Each round passes over the matrix twice;
+nothing of the size of its Gram matrix (columns²) is ever made.
 """
 
 import numpy as np
-import scipy.linalg
 
-MORE = 10  # directions beside those asked for: the last ones asked for then settle sooner
+from checks.recovery.subspace import iterate, random_basis, strongest
+
+MORE = 10  # directions beside the requested ones, of which the last then converge sooner
 
 
 def starting_basis(shape: tuple[int, int], rank: int) -> np.ndarray:
-    """A fixed starting subspace; what comes out does not depend on it."""
+    """Return a fixed starting subspace; the result does not depend on it."""
     width = min(rank + MORE, *shape)
-    return np.linalg.qr(np.random.default_rng(1).standard_normal((shape[1], width)))[0]
+    return random_basis(np.random.default_rng(1), shape[1], width)
 
 
-def turned(
+def main_directions(
     matrix: np.ndarray,
     basis: np.ndarray,
     weights: np.ndarray,
@@ -26,18 +27,21 @@ def turned(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Turn a subspace towards the main eigenvectors of MᵀWM − diag(off), W the rows' weights.
 
-    Returns the subspace, the rows' coordinates on the first `rank` of its vectors, and these.
+    Return the subspace, the rows' coordinates on the first `rank` of its vectors, and these.
     """
     weight = weights[:, None].astype(np.float32)
-    for _ in range(passes):
+
+    def multiply(basis: np.ndarray) -> np.ndarray:
         projected = matrix @ basis.astype(np.float32)
         towards = (matrix.T @ (weight * projected)).astype(np.float64)
         if off is not None:
             towards -= off[:, None] * basis
-        basis = np.linalg.qr(towards)[0]
+        return towards
+
+    basis = iterate(multiply, basis, passes)
     projected = (matrix @ basis.astype(np.float32)).astype(np.float64)
     within = projected.T @ (weights[:, None] * projected)
     if off is not None:
         within -= basis.T @ (off[:, None] * basis)
-    vectors = scipy.linalg.eigh(within)[1][:, ::-1]  # largest first
+    vectors = strongest(within)[1]
     return basis @ vectors, projected @ vectors[:, :rank], basis @ vectors[:, :rank]

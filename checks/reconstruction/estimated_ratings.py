@@ -1,10 +1,10 @@
-"""Which entries of a release of single people an attacker takes for rated, and what ratings he makes of them.
+"""Estimate which entries of a release of single people were rated, and with which ratings, as an attacker would.
 
 Where a record has only some items, they are what the person rated. Where every record has every item, most are not: the
-attacker keeps what stands out of the noise (paper 001, section 4.1). He was told by the owner which noise it is and how
-strong. The judge is not: the manifest has no room for it. So he estimates the strength from the values, tries both
-kinds of noise (and that every entry was rated), of one strength for all and of every record's own, and keeps the
-reading that tells most of the truth.
+attacker keeps the entries that exceed the noise ([Zhang2006], section 4.1). The paper's attacker knows from the owner
+which noise it is and how strong. The gate does not: the manifest has no field for it. So it estimates the strength
+from the values, tries both kinds of noise (and that every entry was rated), with one strength for all and with each
+record's own, and keeps the rule that recovers most of the truth.
 """
 
 from collections.abc import Iterator
@@ -13,20 +13,21 @@ from typing import Literal
 
 import numpy as np
 
-from checks.case import Case
-from checks.profiles import Profiles
+from checks.evidence.case import Case
+from checks.evidence.profiles import Profiles
+from checks.evidence.release_view import ReleaseView
+from checks.evidence.views.as_ratings import RatingsRelease
+from checks.evidence.views.sample import sampled
 from checks.reconstruction.detection import Noise, amount_of, noise_limit, noise_variance
 from checks.reconstruction.kmeans import cluster_ranks
-from checks.reconstruction.measures import right
-from checks.reconstruction.originals import Originals
-from checks.reconstruction.scale import RatingScale
-from checks.release import Release
-from checks.sample import sampled
+from checks.reconstruction.measures import is_recovered
+from checks.reconstruction.original_ratings import Originals
+from checks.reconstruction.rating_scale import RatingScale, rating_scale
 
-Kind = Literal["every entry", "gaussian", "uniform", "each record's gaussian", "each record's uniform"]
+EntryRule = Literal["every entry", "gaussian", "uniform", "each record's gaussian", "each record's uniform"]
 
-# What is taken for rated: the entries beyond this noise, as strong for all alike as it is on most, or on each record.
-DETECTING: dict[Kind, tuple[Noise, bool]] = {
+# Entries beyond this noise are taken as rated; the flag: with each record's own strength instead of one for all.
+DETECTING: dict[EntryRule, tuple[Noise, bool]] = {
     "gaussian": ("gaussian", False),
     "uniform": ("uniform", False),
     "each record's gaussian": ("gaussian", True),
@@ -34,28 +35,30 @@ DETECTING: dict[Kind, tuple[Noise, bool]] = {
 }
 
 MEDIAN_OF_SQUARES = 0.4549  # of a standard normal variable
-UNLIKE = 2.0  # times as different as people with equal noise would be: then everybody has their own
-PER_MAD = {"gaussian": 1.4826, "uniform": 2.0}  # σ and α, by the median distance from the centre
+UNEQUAL_FACTOR = 2.0  # times as different as records with equal noise would be: then each record has its own
+PER_MAD = {"gaussian": 1.4826, "uniform": 2.0}  # σ and α per median distance from the centre
 ROUNDING = 1e-6
 COLUMNS_AT_ONCE = 256
-MOSTLY = 0.5
-LESS = 0.5  # of the variance of everybody's noise: chance does not make a record of a hundred values so quiet
+MOST_ENTRIES = 0.5
+QUIET_SHARE = (
+    0.5  # of the variance of all records' noise: chance gives no record of a hundred values so little
+)
 DENSE_CELLS = (
-    6_000_000  # looked at where nearly all of them are ratings: these cost more than the cells of a table
+    6_000_000  # examined where nearly all of them are ratings: these cost more than the cells of a table
 )
 
 
 @dataclass(frozen=True)
-class Strength:
-    """How strong the noise on z-scores is: its variance per record, and whether every record has its own."""
+class NoiseStrength:
+    """Hold how strong the noise on z-scores is: its variance per record, and whether every record has its own."""
 
     per_row: np.ndarray
     pooled: float
     flexible: bool
 
     @classmethod
-    def of(cls, release: Release) -> "Strength":
-        """From the values alone: whatever they have above a variance of 1 is noise (section 6.3).
+    def of(cls, release: ReleaseView) -> "NoiseStrength":
+        """Estimate the strength from the values alone: their variance above 1 is noise ([Zhang2006], section 6.3).
 
         Records of equal noise differ in their variance by (4σ² + 2σ⁴) / values, by chance; where the median record is
         twice as far off, each has noise of its own.
@@ -68,28 +71,28 @@ class Strength:
             )
         pooled = float(noise_variance(squares.sum(), counts.sum()))
         by_chance = (4 * pooled + 2 * pooled**2) / np.maximum(counts, 1)
-        apart = (squares / np.maximum(counts, 1) - 1 - pooled) ** 2
-        unlike = float(np.median(apart / np.maximum(by_chance, 1e-12))) if len(apart) else 0.0
-        return cls(noise_variance(squares, counts), pooled, unlike > UNLIKE * MEDIAN_OF_SQUARES)
+        distance = (squares / np.maximum(counts, 1) - 1 - pooled) ** 2
+        unequal = float(np.median(distance / np.maximum(by_chance, 1e-12))) if len(distance) else 0.0
+        return cls(noise_variance(squares, counts), pooled, unequal > UNEQUAL_FACTOR * MEDIAN_OF_SQUARES)
 
     @classmethod
-    def none(cls, rows: int) -> "Strength":
-        """No noise at all."""
+    def none(cls, rows: int) -> "NoiseStrength":
+        """Return the strength of no noise at all."""
         return cls(np.zeros(rows), 0.0, flexible=False)
 
-    def on(self, kind: Kind) -> "Strength":
-        """As a reading has it: where it takes every record by its own noise, this is of everybody's own."""
+    def by_rule(self, kind: EntryRule) -> "NoiseStrength":
+        """Return the strength as an entry rule assumes it: of every record's own noise where the rule does."""
         return replace(self, flexible=self.flexible or (kind in DETECTING and DETECTING[kind][1]))
 
     def amounts(self, noise: Noise) -> np.ndarray:
-        """σ or α of every record."""
+        """Return σ or α of every record."""
         variance = self.per_row if self.flexible else np.full(len(self.per_row), self.pooled)
         return amount_of(variance, noise)
 
 
 @dataclass(frozen=True)
-class Unrated:
-    """What noise alone looks like: values no further from their item's `centre` than the item's limit times the
+class NoiseBand:
+    """Describe values that noise alone explains: no further from their item's `centre` than the item's limit times the
     record's."""
 
     centre: np.ndarray
@@ -97,36 +100,40 @@ class Unrated:
     per_record: np.ndarray
 
     def beyond(self, block: Profiles) -> np.ndarray:
-        """Which cells of a block are more than that."""
+        """Mark the cells of a block that are further away."""
         columns = block.columns
         limit = self.per_item[columns] * self.per_record[block.start + block.row_numbers()]
         return np.abs(block.values - self.centre[columns]) > limit + ROUNDING
 
     @classmethod
-    def of(cls, release: Release, kind: Kind) -> "Unrated":
-        """Of z-scores: 0, by section 4.1. Of ratings: whatever most records have there."""
+    def of(cls, release: ReleaseView, kind: EntryRule) -> "NoiseBand":
+        """Estimate the band: for z-scores around 0 ([Zhang2006], section 4.1), for ratings around the median of each
+        item."""
         noise, own = DETECTING[kind]
         if release.unit == "z-score":
-            limit = noise_limit(noise, Strength.of(release).on(kind).amounts(noise))
+            limit = noise_limit(noise, NoiseStrength.of(release).by_rule(kind).amounts(noise))
             return cls(np.zeros(release.n_items), np.ones(release.n_items), limit)
         centre, mad = medians(release)
         limit = noise_limit(noise, mad * PER_MAD[noise])
-        return cls(centre, limit, _shares(release, centre, mad) if own else np.ones(release.n_groups))
+        return cls(centre, limit, _relative_noise(release, centre, mad) if own else np.ones(release.n_groups))
 
 
-def _shares(release: Release, centre: np.ndarray, mad: np.ndarray) -> np.ndarray:
-    """Per record of a full table: its median distance from the items' centres, where that of all records is 1."""
+def _relative_noise(release: ReleaseView, centre: np.ndarray, mad: np.ndarray) -> np.ndarray:
+    """Return per record of a full table its median distance from the items' centres, relative to that of
+    all records."""
     shares, varied = np.ones(release.n_groups), np.flatnonzero(mad > 0)
     if len(varied):
         for block in release.blocks():
-            apart = np.abs(block.table()[:, varied] - centre[varied]) / mad[varied]
-            shares[block.rows_slice] = np.median(apart, axis=1)
+            distance = np.abs(block.table()[:, varied] - centre[varied]) / mad[varied]
+            shares[block.rows_slice] = np.median(distance, axis=1)
     return shares
 
 
-def medians(release: Release) -> tuple[np.ndarray, np.ndarray]:
-    """Per item: the median of its values, and that of their distances to it; what is not published is at the centre of
-    the scale. Holds the whole table: for samples."""
+def medians(release: ReleaseView) -> tuple[np.ndarray, np.ndarray]:
+    """Return per item the median of its values, and the median of their distances to it.
+
+    What is not published counts as the centre of the scale. Holds the whole table: for samples.
+    """
     middle = (release.low + release.high) / 2
     table = np.concatenate([np.nan_to_num(block.table(), nan=middle) for block in release.blocks()])
     centre, mad = np.empty(release.n_items), np.empty(release.n_items)
@@ -138,36 +145,41 @@ def medians(release: Release) -> tuple[np.ndarray, np.ndarray]:
     return centre, mad
 
 
-def readings(release: Release) -> list[Kind]:
-    """Of a full table: either kind of noise; and each record by its own strength, where that of some is much less than
-    everybody's: few people with little noise would not stand out beyond the others' limits."""
+def candidate_rules(release: ReleaseView) -> list[EntryRule]:
+    """Return the entry rules to try on a full table: either kind of noise; and each record by its own strength, where
+    that of some is much less than most records'.
+
+    A few people with little noise would not exceed the limits of the others.
+    """
     if release.unit == "z-score":
-        strength = Strength.of(release)
-        quiet = not strength.flexible and bool((strength.per_row < LESS * strength.pooled).any())
+        strength = NoiseStrength.of(release)
+        some_have_less_noise = not strength.flexible and bool(
+            (strength.per_row < QUIET_SHARE * strength.pooled).any()
+        )
     else:
-        quiet = bool((_shares(release, *medians(release)) ** 2 < LESS).any())
-    return [kind for kind, (_, own) in DETECTING.items() if quiet or not own]
+        some_have_less_noise = bool((_relative_noise(release, *medians(release)) ** 2 < QUIET_SHARE).any())
+    return [kind for kind, (_, own) in DETECTING.items() if some_have_less_noise or not own]
 
 
-def claimed(release: Release, kind: Kind) -> Iterator[Profiles]:
-    """The blocks of a release with the entries only that are taken for rated."""
+def claimed_entries(release: ReleaseView, kind: EntryRule) -> Iterator[Profiles]:
+    """Yield the blocks of a release with only the entries that are taken as rated."""
     if kind == "every entry":
         yield from release.blocks()
         return
-    noise = Unrated.of(release, kind)
+    noise = NoiseBand.of(release, kind)
     for block in release.blocks():
-        yield kept(block, noise.beyond(block))
+        yield keep_cells(block, noise.beyond(block))
 
 
-def kept(block: Profiles, cells: np.ndarray) -> Profiles:
-    """Some of a block's cells."""
+def keep_cells(block: Profiles, cells: np.ndarray) -> Profiles:
+    """Return some of a block's cells."""
     counts = np.bincount(block.row_numbers()[cells], minlength=block.rows)
     indptr = np.concatenate([[0], np.cumsum(counts)])
     return replace(block, indptr=indptr, items=block.columns[cells], codes=block.codes[cells])
 
 
-def rated_as(block: Profiles, unit: str, scale: RatingScale) -> Profiles:
-    """What a block says as ratings: z-scores by k-means on each record; of ratings the nearest that can be given."""
+def to_ratings(block: Profiles, unit: str, scale: RatingScale) -> Profiles:
+    """Return a block as ratings: z-scores by k-means on each record; ratings by the nearest that can be given."""
     if unit == "z-score":
         ranks = cluster_ranks(
             block.indptr.astype(np.int64), block.values.astype(np.float64), len(scale.levels)
@@ -178,27 +190,50 @@ def rated_as(block: Profiles, unit: str, scale: RatingScale) -> Profiles:
     return replace(block, codes=ratings.astype(np.float32))
 
 
-def choose(case: Case) -> Kind:
-    """The reading that tells most: by the harmonic mean of the share of its claims that are right (rated, with that
-    rating) and the share of all ratings that it tells. That every entry was rated is believed only where most are."""
+def ratings_view(case: Case) -> Case:
+    """Return the case as an attacker reads it: where z-scores are published, the ratings they estimate from them."""
+    if case.release.unit == "rating":
+        return case
+    return case.cached("as ratings", lambda: _estimated(case))
+
+
+def _estimated(case: Case) -> Case:
+    whole, kind, scale = case.release, entry_rule(case), rating_scale(case)
+    blocks = (to_ratings(block, whole.unit, scale) for block in claimed_entries(whole, kind))
+    release = RatingsRelease(whole, blocks, dense=kind == "every entry" and whole.complete)
+    return replace(case.with_release(release), published=case)
+
+
+def entry_rule(case: Case) -> EntryRule:
+    """Return which entries of single people's records an attacker takes as rated."""
+    return case.cached("reading", lambda: choose_entry_rule(case))
+
+
+def choose_entry_rule(case: Case) -> EntryRule:
+    """Choose the entry rule that recovers most, by the harmonic mean of two shares.
+
+    They are the share of its claims that are right (rated, with that rating) and the share of all ratings that it
+    recovers. That every entry was rated is assumed only where most entries were.
+    """
     if not case.release.complete:
         return "every entry"
     part = sampled(case, "reading", DENSE_CELLS)
     rated = len(Originals.of(part).ratings.data) / max(1, part.release.cells)
-    tried = readings(part.release)
-    if rated > MOSTLY:
+    tried = candidate_rules(part.release)
+    if rated > MOST_ENTRIES:
         tried.append("every entry")
-    return max(tried, key=lambda kind: _told(part, kind))
+    return max(tried, key=lambda kind: _f_score(part, kind))
 
 
-def _told(part: Case, kind: Kind) -> float:
+def _f_score(part: Case, kind: EntryRule) -> float:
+    """Return the harmonic mean of precision and recall of a rule's claims."""
     hits = claims = ratings = 0
-    for block in claimed(part.release, kind):
-        read = part.groups.block(rated_as(block, part.release.unit, part.rating_scale))
-        told = read.published[read.cells]
+    for block in claimed_entries(part.release, kind):
+        read = part.groups.block(to_ratings(block, part.release.unit, rating_scale(part)))
+        estimated = read.published[read.cells]
         hits += int(
-            right(told, read.ratings, part.rating_scale.half).sum()
-        )  # NaN, not claimed, is never right
+            is_recovered(estimated, read.ratings, rating_scale(part).half).sum()
+        )  # NaN, not claimed, is never recovered
         claims += len(block.codes)
-        ratings += len(told)
+        ratings += len(estimated)
     return 2 * hits / max(1, claims + ratings)

@@ -1,8 +1,8 @@
-"""Ratings from disguised values by k-means on one person at a time (paper 001, section 4).
+"""Estimate ratings from disguised values by k-means on one person at a time ([Zhang2006], section 4).
 
 The values of a person lie around as many points as there are rating levels. One-dimensional k-means finds the points;
 the j-th of them stands for the j-th level. Only the order of the points counts, so neither the person's mean nor the
-spread has to be known.
+deviation has to be known.
 """
 
 import math
@@ -16,7 +16,7 @@ MOST_ROUNDS = 100
 
 
 def reconstruct(disguised: sp.csr_array, levels: np.ndarray) -> sp.csr_array:
-    """Ratings for the stored entries (those taken as rated) of every row: one of `levels` (ascending) each.
+    """Return ratings for the stored entries (those taken as rated) of every row: one of `levels` (ascending) each.
 
     Clusters that become empty are dropped and the others keep their rank, as in the paper. Where a row's values do not
     differ there is nothing to order: the middle level stands for all of them.
@@ -29,19 +29,19 @@ def reconstruct(disguised: sp.csr_array, levels: np.ndarray) -> sp.csr_array:
 
 
 def reconstruct_continuous(disguised: sp.csr_array, low: float, high: float, segments: int) -> sp.csr_array:
-    """The same on a continuous scale, cut into equal segments: the middle of its segment for each entry (section
+    """Return ratings on a continuous scale, cut into equal segments: the middle of its segment for each entry (section
     4.2)."""
     return reconstruct(disguised, segment_middles(low, high, segments))
 
 
 def segment_middles(low: float, high: float, segments: int) -> np.ndarray:
-    """The middle of each of so many equal parts of a scale."""
+    """Return the middle of each of this many equal parts of a scale."""
     return low + (np.arange(segments) + 0.5) * (high - low) / segments
 
 
 @njit(cache=True, nogil=True)
 def cluster_ranks(indptr, values, k):  # type: ignore[no-untyped-def]
-    """Per entry the rank (0 … k − 1) of its cluster among those of its row."""
+    """Return per entry the rank (0 … k − 1) of its cluster among those of its row."""
     out = np.empty(len(values), np.int64)
     for row in range(len(indptr) - 1):
         first, last = indptr[row], indptr[row + 1]
@@ -52,7 +52,7 @@ def cluster_ranks(indptr, values, k):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _cluster(values, k, out):  # type: ignore[no-untyped-def]
-    """k-means of a few numbers. Sorted, a cluster is a stretch that ends halfway to the next centroid."""
+    """Run k-means on a few numbers. Sorted, a cluster is a stretch that ends halfway to the next centroid."""
     count = len(values)
     order = np.argsort(values)
     ascending = values[order]

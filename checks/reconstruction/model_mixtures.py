@@ -1,9 +1,9 @@
-"""Attacks that model everybody's values together, and weigh the model against the published value.
+"""Model all people's values together, and weigh the model against the published value.
 
-What a model says of an entry and what is published there are two witnesses. The model alone is the paper's
-reconstruction (X, section 5); it forgets what is peculiar to a person. With little noise the value itself is the better
-witness, so five mixtures are tried. Ratings then follow by the person's mean and deviation, which the paper takes to be
-known (P-MAE, section 6); the guess they are compared with knows them too.
+The model's estimate of an entry and the value published there are two pieces of evidence. The model alone is the
+paper's reconstruction (X, [Zhang2006], section 5); it loses what is peculiar to a person. With little noise the value
+itself is better evidence, so five mixtures are tried. Ratings then follow by the person's mean and deviation, which the
+paper takes to be known (P-MAE, section 6); the guess they are compared with knows them too.
 """
 
 from collections.abc import Callable
@@ -11,10 +11,10 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse as sp
 
+from checks.reconstruction.assessment import Attempt, Disguised
 from checks.reconstruction.detection import Noise
-from checks.reconstruction.judged import Attempt, Disguised
-from checks.reconstruction.originals import rows_of
-from checks.reconstruction.reading import DETECTING, Strength
+from checks.reconstruction.estimated_ratings import DETECTING, NoiseStrength
+from checks.reconstruction.original_ratings import entry_rows
 
 TRUST = {
     "the model alone": 0.0,
@@ -24,13 +24,13 @@ TRUST = {
     "the value alone": 1.0,
 }
 
-Model = Callable[[sp.csr_array, Noise, Strength], np.ndarray]  # scores of some entries → scores of all
+Model = Callable[[sp.csr_array, Noise, NoiseStrength], np.ndarray]  # scores of some entries → scores of all
 
 
-def attempts(disguised: Disguised, model: Model) -> list[Attempt]:
-    """Every mixture of model and value; with a model for either kind of noise, where it is not known which it is."""
+def mixtures(disguised: Disguised, model: Model) -> list[Attempt]:
+    """Return every mixture of model and value; with a model for either kind of noise, where the kind is not known."""
     scores, level, unit = _scores(disguised)
-    rows, columns = rows_of(scores), scores.indices
+    rows, columns = entry_rows(scores), scores.indices
     release = disguised.originals.case.release
     found: list[Attempt] = []
     noises = _noises(disguised)
@@ -41,21 +41,26 @@ def attempts(disguised: Disguised, model: Model) -> list[Attempt]:
                 continue
             mixed = modelled + trust * (scores.data - modelled)
             ratings = np.clip(level[rows] + unit[rows] * mixed, release.low, release.high)
-            told = sp.csr_array((ratings, columns, scores.indptr), shape=scores.shape)
-            found.append(Attempt(name if trust == 1 else f"{name}, {noise} noise", told, mixed))
+            recovered = sp.csr_array((ratings, columns, scores.indptr), shape=scores.shape)
+            found.append(Attempt(name if trust == 1 else f"{name}, {noise} noise", recovered, mixed))
     return found
 
 
 def _scores(disguised: Disguised) -> tuple[sp.csr_array, np.ndarray, np.ndarray]:
-    """Values that lie around 0, and per record the level and the unit that make ratings of them: the person's own where
-    z-scores are published; of ratings, what is published of the person on average, and 1."""
+    """Return values that lie around 0, and per record the level and the unit that turn them into ratings.
+
+    Where z-scores are published, the person's own mean and deviation; where ratings are, the mean of the person's
+    published values, and 1.
+    """
     values = disguised.values.astype(np.float64)
     if disguised.unit == "z-score":
         return values, disguised.scores.means, disguised.scores.deviations
     counts = np.diff(values.indptr)
-    level = np.bincount(rows_of(values), weights=values.data, minlength=len(counts)) / np.maximum(counts, 1)
+    level = np.bincount(entry_rows(values), weights=values.data, minlength=len(counts)) / np.maximum(
+        counts, 1
+    )
     around = sp.csr_array(
-        (values.data - level[rows_of(values)], values.indices, values.indptr), shape=values.shape
+        (values.data - level[entry_rows(values)], values.indices, values.indptr), shape=values.shape
     )
     return around, level, np.ones(len(counts))
 

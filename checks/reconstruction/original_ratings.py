@@ -1,4 +1,6 @@
-"""The ratings behind the records of single people, and what anybody could guess of them without the release."""
+"""Hold the ratings behind the records of single people, and what an attacker could guess of them without
+the release.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -6,25 +8,26 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from checks.activity import Activity
-from checks.case import Case
-from checks.reconstruction.measures import right
+from checks.evidence.case import Case
+from checks.reconstruction.measures import is_recovered
+from checks.reconstruction.rating_scale import rating_scale
 from checks.reconstruction.zscores import ZScores, zscores
+from checks.recovery.person_baseline import Activity
 
 
 @dataclass(frozen=True)
 class Guess:
-    """What can be said without the release: the best guess, which ratings it tells, and which none of the guesses
-    does."""
+    """Hold the best guess without the release: its name, which ratings it hits, and which ratings none of the guesses
+    hits."""
 
     name: str
-    told: np.ndarray
-    beyond_all: np.ndarray
+    hits: np.ndarray
+    unguessable: np.ndarray
 
 
 @dataclass(frozen=True)
 class Originals:
-    """`ratings`: a row per record of the release; `users` whose record each is (−1: nobody's)."""
+    """Hold the `ratings` behind a release, a row per record, and the user of each record (−1: none)."""
 
     case: Case
     ratings: sp.csr_array
@@ -32,7 +35,7 @@ class Originals:
 
     @classmethod
     def of(cls, case: Case) -> "Originals":
-        """Every record is one person's."""
+        """Collect the ratings behind a release in which every record is one person's."""
         truth, users = case.truth, np.full(case.release.n_groups, -1, dtype=np.int64)
         listed = np.flatnonzero((truth.row_of_user >= 0) & truth.seen)
         users[truth.row_of_user[listed]] = listed
@@ -43,22 +46,22 @@ class Originals:
     @cached_property
     def rows(self) -> np.ndarray:
         """The record of every rating."""
-        return rows_of(self.ratings)
+        return entry_rows(self.ratings)
 
     @cached_property
     def scores(self) -> ZScores:
-        """The z-scores of what was rated."""
+        """The z-scores of the rated entries."""
         return zscores(self.ratings)
 
     @cached_property
-    def every_score(self) -> ZScores:
-        """The same where what was not rated counts as the person's mean."""
+    def all_entry_scores(self) -> ZScores:
+        """The z-scores where an unrated entry counts as the person's mean."""
         return zscores(self.ratings, all_entries=True)
 
     def at(self, matrix: sp.csr_array) -> np.ndarray:
-        """What a matrix of the same shape has stored for every rating; NaN where nothing."""
+        """Return what a matrix of the same shape has stored for every rating; NaN where nothing."""
         columns = np.int64(self.ratings.shape[1])
-        own = rows_of(matrix) * columns + matrix.indices
+        own = entry_rows(matrix) * columns + matrix.indices
         wanted = self.rows * columns + self.ratings.indices
         place = np.searchsorted(own, wanted)
         found = np.append(own, -1)[place] == wanted
@@ -67,9 +70,11 @@ class Originals:
         return values
 
     def guesses(self, *, knowing_person: bool) -> dict[str, np.ndarray]:
-        """What can be said of every rating without the release: everybody else's ratings of the item; the rating given
-        most often; and where the attacker is taken to know the person's mean and deviation, what follows from these
-        and from what everybody else thinks of the item."""
+        """Return guesses of every rating without the release.
+
+        All other people's mean rating of the item; the most frequent rating; and, where the attacker is taken to know
+        the person's mean and deviation, what follows from these and from all other people's opinion of the item.
+        """
         count, total = self.case.truth.item_totals
         items, own = self.ratings.indices, self.ratings.data.astype(np.float64)
         values, often = self.case.truth.value_counts
@@ -89,46 +94,49 @@ class Originals:
         return guesses
 
     def best_guess(self, *, knowing_person: bool) -> "Guess":
-        """The guess that is right most often."""
-        told = {
-            name: right(guess, self.ratings.data, self.case.rating_scale.half)
+        """Return the guess that is right most often."""
+        hits = {
+            name: is_recovered(guess, self.ratings.data, rating_scale(self.case).half)
             for name, guess in self.guesses(knowing_person=knowing_person).items()
         }
-        best = max(told, key=lambda name: int(told[name].sum()))
-        return Guess(best, told[best], ~np.logical_or.reduce(list(told.values())))
+        best = max(hits, key=lambda name: int(hits[name].sum()))
+        return Guess(best, hits[best], ~np.logical_or.reduce(list(hits.values())))
 
-    def luck(self, claims: sp.csr_array, guessed: np.ndarray) -> np.ndarray:
-        """Per record: claims (rated, and so) that would be right without the release, by how active the person and how
-        popular the item is, and how often a guess of its rating is right."""
+    def expected_by_luck(self, claims: sp.csr_array, guessed: np.ndarray) -> np.ndarray:
+        """Return per record how many claims ("rated, with this rating") would be right without the release.
+
+        It follows from how active the person and how popular the item is, and from how often a guess of its rating is
+        right.
+        """
         items = self.ratings.indices
         count = np.bincount(items, minlength=self.ratings.shape[1])
         hits = np.bincount(items, weights=guessed, minlength=len(count))
         overall = float(guessed.mean()) if len(guessed) else 0.0
         share = np.where(count > 0, hits / np.maximum(count, 1), overall)
         activity = Activity.fitted(self.case)
-        rows, columns = rows_of(claims), claims.indices
+        rows, columns = entry_rows(claims), claims.indices
         person = np.where(self.users >= 0, activity.person[np.maximum(self.users, 0)], 0.0)
         rated = -np.expm1(-person[rows] * activity.popularity[columns])
         return np.bincount(rows, weights=rated * share[columns], minlength=claims.shape[0])
 
 
-def rows_of(matrix: sp.csr_array) -> np.ndarray:
-    """The row of every stored entry."""
+def entry_rows(matrix: sp.csr_array) -> np.ndarray:
+    """Return the row of every stored entry."""
     return np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
 
 
 def _others(
     count: np.ndarray, total: np.ndarray, items: np.ndarray, own: np.ndarray, unknown: float
 ) -> np.ndarray:
-    """The mean of all others' values of each item; `unknown` where there are none."""
+    """Return the mean of all other people's values of each item; `unknown` where there are none."""
     others = count[items] - 1
     return np.where(others > 0, (total[items] - own) / np.maximum(others, 1), unknown)
 
 
 def _without(ratings: sp.csr_array, rows: np.ndarray) -> sp.csr_array:
-    """Some rows emptied."""
+    """Return the matrix with these rows emptied."""
     if not rows.any():
         return ratings
-    there = ~rows[rows_of(ratings)]
+    there = ~rows[entry_rows(ratings)]
     indptr = np.concatenate([[0], np.cumsum(np.where(rows, 0, np.diff(ratings.indptr)))])
     return sp.csr_array((ratings.data[there], ratings.indices[there], indptr), shape=ratings.shape)

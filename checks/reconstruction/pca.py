@@ -1,16 +1,15 @@
-"""Huang, Du and Chen's reconstruction (SIGMOD 2005), to which paper 001 compares its own in figure 4: principal
-components of the disguised data, without EM.
+"""Reconstruct z-scores by the principal components of the disguised data, without EM ([Huang2005]).
 
-The covariance of the disguised values is that of the original ones plus the noise's variance on its diagonal. What
-lies in the main eigenvectors of the difference is kept. Entries nobody disguised are taken as 0, the person's mean.
-Memory: 8 bytes for each of m × n entries.
+[Zhang2006] compares its own reconstruction with it in figure 4. The covariance of the disguised values is that of the
+original ones plus the noise's variance on its diagonal. The part in the main eigenvectors of the difference is kept.
+Entries that were not disguised are taken as 0, the person's mean. Memory: 8 bytes for each of m × n entries.
 """
 
 import numpy as np
 import scipy.sparse as sp
 
 from checks.reconstruction.detection import Noise, variance_of
-from checks.reconstruction.directions import starting_basis, turned
+from checks.reconstruction.directions import main_directions, starting_basis
 
 PASSES = 40
 
@@ -22,7 +21,7 @@ def reconstruct(
     noise: Noise = "gaussian",
     amount: float | np.ndarray = 0.0,
 ) -> np.ndarray:
-    """The z-scores before the noise, for every row and column (float32); `amount` as for svd_em."""
+    """Return the z-scores before the noise, for every row and column (float32); `amount` as for svd_em."""
     rows, columns = disguised.shape
     rank = min(rank, rows, columns)
     per_row = np.broadcast_to(variance_of(amount, noise), (rows,))
@@ -35,7 +34,7 @@ def reconstruct(
         centred = disguised.astype(np.float32).toarray()
     means = centred.mean(axis=0, dtype=np.float64).astype(np.float32)
     centred -= means
-    _, scores, main = turned(
+    _, scores, main = main_directions(
         centred, starting_basis(disguised.shape, rank), np.ones(rows), noisy, rank, PASSES
     )
     np.matmul(scores.astype(np.float32), main.T.astype(np.float32), out=centred)

@@ -1,11 +1,11 @@
-"""z-scores from everybody's disguised values together (paper 001, section 5): a low-rank model of them, by EM.
+"""Estimate z-scores from all people's disguised values together ([Zhang2006], section 5): a low-rank model, by EM.
 
 Ratings are nearly low rank and noise is not: the projection of the disguised matrix onto its main directions keeps the
-first and loses most of the second. Entries nobody disguised are filled from the model of the round before (section
-5.2).
+first and loses most of the second. Entries that were not disguised are filled from the model of the round before
+(section 5.2).
 
 The matrix is filled in, m × n numbers of 4 bytes (MovieLens 1M: 90 MB), and 16 bytes a known entry beside it. Its
-directions (directions.py) are kept from round to round: EM hardly turns them, so two passes a round follow the exact
+directions (directions.py) are kept from round to round: EM hardly changes them, so two passes a round follow the exact
 ones.
 """
 
@@ -15,11 +15,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from checks.reconstruction.detection import Noise, variance_of
-from checks.reconstruction.directions import starting_basis, turned
+from checks.reconstruction.directions import main_directions, starting_basis
 
 FIRST_PASSES, PASSES = 12, 2
 STRETCH_CELLS = 4_000_000
-LEAST_ERROR = 0.05  # variance of what a low-rank model leaves of z-scores: never nothing
+LEAST_ERROR = 0.05  # variance that a low-rank model leaves unexplained of z-scores: never 0
 
 Kind = Literal["plain", "weighted"]
 
@@ -33,15 +33,15 @@ def reconstruct(
     amount: float | np.ndarray = 0.0,
     kind: Kind = "plain",
 ) -> np.ndarray:
-    """The z-scores before the noise, for every row and column (float32).
+    """Return the z-scores before the noise, for every row and column (float32).
 
-    A sparse matrix has the disguised values of some entries, a dense one of all (then one round is enough).
-    `amount` is σ or α, one for all or one per row.
+    A sparse matrix has the disguised values of some entries, a dense one of all (then one round is enough). `amount` is
+    σ or α, one for all or one per row.
 
     Gaussian noise: X = ÂHHᵀ with the main right singular vectors H of Â. Uniform: the main eigenvectors of ÂᵀÂ instead,
-    with the noise taken off its diagonal (equations 5.4 and 5.5): of column f as much as its disguised entries have.
-    `weighted`: rows count the less the more noise they have (section 6.3, Aguiar and Moura's scalar-weighted SVD),
-    1 / (error of the model + variance of the row's noise).
+    with the noise subtracted from its diagonal (equations 5.4 and 5.5): for column f as much as its disguised entries
+    have. `weighted`: rows with more noise count less (section 6.3, Aguiar and Moura's scalar-weighted SVD), 1 / (error
+    of the model + variance of the row's noise).
     """
     filled, known, data, counts = _filled(disguised)
     rows, columns = filled.shape
@@ -56,7 +56,7 @@ def reconstruct(
             weights /= weights.mean()
         off = _diagonal(disguised, weights * per_row) if noise == "uniform" else None
         passes = PASSES if turn else FIRST_PASSES
-        basis, scores, main = turned(filled, basis, weights, off, rank, passes)
+        basis, scores, main = main_directions(filled, basis, weights, off, rank, passes)
         _project(filled, scores, main)
         if known is None:
             break
@@ -72,7 +72,7 @@ def reconstruct(
 def _filled(
     disguised: sp.csr_array | np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, np.ndarray]:
-    """The matrix with 0 where nothing is known; where the known entries lie in it (None: everywhere), their values and
+    """Return the matrix with 0 where nothing is known, the positions of the known entries (None: all), their values and
     how many each row has."""
     if isinstance(disguised, np.ndarray):
         return disguised.astype(np.float32), None, np.zeros(0, np.float32), np.zeros(0, np.int64)
@@ -86,7 +86,7 @@ def _filled(
 
 
 def _diagonal(disguised: sp.csr_array | np.ndarray, per_row: np.ndarray) -> np.ndarray:
-    """What noise adds to the diagonal of ÂᵀÂ: the variance of every entry's noise, summed over its column."""
+    """Return what noise adds to the diagonal of ÂᵀÂ: the variance of every entry's noise, summed over its column."""
     if isinstance(disguised, np.ndarray):
         return np.full(disguised.shape[1], per_row.sum())
     weight = np.repeat(per_row, np.diff(disguised.indptr))

@@ -1,4 +1,4 @@
-"""z-scores of every person's ratings, before anything disguises them (paper 001, section 3, step 2)."""
+"""Compute z-scores of every person's ratings, before anything disguises them ([Zhang2006], section 3, step 2)."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,8 @@ import scipy.sparse as sp
 
 @dataclass(frozen=True)
 class ZScores:
-    """Of the rated entries; each row's mean and standard deviation (0 where all its ratings are alike)."""
+    """Hold the z-scores of the rated entries, and each row's mean and standard deviation (0 where all its ratings are
+    equal)."""
 
     matrix: sp.csr_array
     means: np.ndarray
@@ -16,8 +17,11 @@ class ZScores:
 
 
 def zscores(ratings: sp.csr_array, *, all_entries: bool = False) -> ZScores:
-    """z-scores per row with the population's standard deviation. With `all_entries` that of the row after its unrated
-    entries were filled with its mean; these have the z-score 0 and are not stored."""
+    """Return z-scores per row with the population's standard deviation.
+
+    With `all_entries`, that of the row after its unrated entries were filled with its mean; these have the z-score 0
+    and are not stored.
+    """
     counts = np.diff(ratings.indptr)
     owners = np.repeat(np.arange(ratings.shape[0]), counts)
     values = ratings.data.astype(np.float64)

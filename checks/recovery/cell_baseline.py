@@ -1,41 +1,46 @@
-"""How often a published cell holds a real rating anyway: by the item's popularity, the group's activity."""
+"""Model how often a published cell holds a real rating anyway, by the item's popularity and the group's activity."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from checks.case import Case
-from checks.real_cells import RealCells
+from checks.evidence.case import Case
+from checks.recovery.real_cells import RealCells
 
 ROUNDS = 30
 CERTAIN = 0.9
 
 
 @dataclass(frozen=True)
-class Chance:
-    """Chance that a published cell holds a real rating, 1 − exp(−activity · popularity), fitted to both
-    margins."""
+class CellBaseline:
+    """Hold a model of the chance that a published cell holds a real rating, 1 − exp(−activity · popularity).
+
+    It is fitted to both margins. Per item, `share` is the share of the publishing groups in which a member really rated
+    it, and `open_cells` counts the published cells where a real rating is not nearly certain; `overall` is the share of
+    all published cells with a real rating.
+    """
 
     activity: np.ndarray
     popularity: np.ndarray
-    share: np.ndarray  # per item: of the groups publishing it, those in which somebody really rated it
-    open_cells: np.ndarray  # per item: published cells where a real rating is not nearly certain
-    overall: float  # share of all published cells with a real rating
+    share: np.ndarray
+    open_cells: np.ndarray
+    overall: float
 
     def of(self, keys: np.ndarray) -> np.ndarray:
-        """The chance of some cells, given as group · items + item."""
+        """Return the chance of some cells, given as group · items + item."""
         groups, items = np.divmod(keys, len(self.popularity))
         return -np.expm1(-self.activity[groups] * self.popularity[items])
 
     def in_doubt(self, start: int, count: int) -> np.ndarray:
-        """Consecutive groups × items: True where the chance is at most CERTAIN, so that there is news to tell."""
+        """Mark the cells of consecutive groups (groups × items) whose chance is at most CERTAIN, so that an attack can
+        reveal something."""
         return np.outer(self.activity[start : start + count], self.popularity) <= -np.log1p(-CERTAIN)
 
     @classmethod
-    def fitted(cls, case: Case, cells: RealCells) -> "Chance":
-        """Newton steps on groups and items in turn until rows and columns add up to the real ratings."""
-        by_group = np.bincount(cells.groups[cells.there], minlength=case.release.n_groups)
-        by_item = np.bincount(cells.items[cells.there], minlength=case.release.n_items)
+    def fitted(cls, case: Case, cells: RealCells) -> "CellBaseline":
+        """Fit the model: Newton steps on groups and items in turn until rows and columns add up to the real ratings."""
+        by_group = np.bincount(cells.groups[cells.is_published], minlength=case.release.n_groups)
+        by_item = np.bincount(cells.items[cells.is_published], minlength=case.release.n_items)
         published = np.zeros(case.release.n_items, dtype=np.int64)
         for block in case.release.blocks():
             published += (
@@ -46,9 +51,9 @@ class Chance:
         for turn in range(ROUNDS):
             rows, columns = _margins(case, activity, popularity)
             if turn % 2:
-                popularity = newton(popularity, by_item, *columns)
+                popularity = newton_step(popularity, by_item, *columns)
             else:
-                activity = newton(activity, by_group, *rows)
+                activity = newton_step(activity, by_group, *rows)
         overall = float(by_item.sum() / max(1, published.sum()))
         model = cls(activity, popularity, share, np.zeros(len(by_item), dtype=np.int64), overall)
         for block in case.release.blocks():
@@ -62,7 +67,7 @@ class Chance:
 def _margins(
     case: Case, activity: np.ndarray, popularity: np.ndarray
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """Expected real cells per group and per item, each with its slope."""
+    """Return the expected real cells per group and per item, each with its slope."""
     rows, row_slopes = np.zeros(len(activity)), np.zeros(len(activity))
     columns, column_slopes = np.zeros(len(popularity)), np.zeros(len(popularity))
     for block in case.release.blocks():
@@ -81,7 +86,7 @@ def _margins(
     return (rows, row_slopes), (columns, column_slopes)
 
 
-def newton(now: np.ndarray, wanted: np.ndarray, expected: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """One step, at most to the half or the double: far from the root the slope promises too much."""
+def newton_step(now: np.ndarray, wanted: np.ndarray, expected: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """Return one Newton step, at most to the half or the double: far from the root the slope is too steep a guide."""
     step = (wanted - expected) / np.maximum(slope, 1e-9)
     return np.maximum(now + np.clip(step, -now / 2, now), 1e-9)

@@ -1,9 +1,9 @@
-"""A robust low-rank fit of a release: what its values look like where nobody's own rating shows.
+"""Fit a robust low-rank model to a release, which predicts the values of cells that show no single person's rating.
 
 Subspace iteration over blocks of groups. After a few rounds, cells far from the fit are taken as unknown
 and filled from the fit, so that single true ratings neither bend the fit nor hide in it. Cells that are not
 published are filled the same way. Nothing but the factors is held for the whole release. Groups that were not
-fitted are told by the items' factors (`Fit.solved`).
+fitted are computed from the items' factors (`Fit.solved`).
 """
 
 from collections.abc import Callable, Iterable
@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numba import njit
+
+from checks.recovery.subspace import orthonormal, random_basis, strongest
 
 Table = tuple[int, np.ndarray]  # first group of a block, and its ratings with NaN where there are none
 Tables = Callable[[], Iterable[Table]]
@@ -26,8 +28,8 @@ CHUNK = 50_000
 
 @dataclass(frozen=True)
 class Fit:
-    """value ≈ mean[item] + scores[group] · basis[item]; the basis is orthonormal. Cells further than `cut` from it
-    were taken as unknown."""
+    """Hold a fit: value ≈ mean[item] + scores[group] · basis[item], with an orthonormal basis. Cells further than `cut`
+    from it were taken as unknown."""
 
     mean: np.ndarray
     scores: np.ndarray
@@ -35,14 +37,14 @@ class Fit:
     cut: float = np.inf
 
     def rows(self, start: int, count: int) -> np.ndarray:
-        """The fitted values of consecutive groups, all items."""
+        """Return the fitted values of consecutive groups, all items."""
         fitted = self.scores[start : start + count] @ self.basis.T
         fitted += self.mean
         return fitted
 
     def solved(self, table: np.ndarray) -> np.ndarray:
-        """The fitted values of groups that need not have been among those fitted: their own scores, found as in the
-        rounds of the fit while the items' factors stay, until they are at rest."""
+        """Compute the fitted values of groups that need not have been fitted: their scores are found as in the rounds
+        of the fit, with fixed item factors, until they no longer move."""
         fitted = np.tile(self.mean, (len(table), 1))
         if not self.basis.shape[1]:
             return fitted
@@ -62,7 +64,7 @@ class Fit:
         return fitted
 
     def cells(self, groups: np.ndarray, items: np.ndarray) -> np.ndarray:
-        """The fitted values of some cells."""
+        """Return the fitted values of some cells."""
         values = self.mean[items].copy()
         for start in range(0, len(groups), CHUNK):  # the gathered factors of all cells at once could be large
             part = slice(start, start + CHUNK)
@@ -71,7 +73,7 @@ class Fit:
 
 
 def item_means(tables: Tables, shape: tuple[int, int]) -> Fit:
-    """The plainest fit: every item's mean over the groups that have it (the overall mean where none has)."""
+    """Return the simplest fit: every item's mean over the groups that have it; the overall mean if no group has it."""
     total, count = np.zeros(shape[1]), np.zeros(shape[1])
     for _, table in tables():
         there = ~np.isnan(table)
@@ -90,7 +92,7 @@ def robust_fit(tables: Tables, shape: tuple[int, int], rank: int, step: float) -
         return fit
     width = min(rank + OVERSAMPLE, *shape)
     random = np.random.default_rng(rank)  # only a starting subspace; the result does not depend on it
-    basis = np.linalg.qr(random.standard_normal((shape[1], width)))[0].astype(np.float32)
+    basis = random_basis(random, shape[1], width).astype(np.float32)
     cut = np.inf
     for turn in range(ROUNDS):
         fit, basis, typical = _round(tables, shape, fit, basis, rank, cut)
@@ -102,7 +104,7 @@ def robust_fit(tables: Tables, shape: tuple[int, int], rank: int, step: float) -
 def _round(
     tables: Tables, shape: tuple[int, int], fit: Fit, basis: np.ndarray, rank: int, cut: float
 ) -> tuple[Fit, np.ndarray, float]:
-    """One pass over the release: fill, project, and turn the subspace towards the filled matrix."""
+    """Pass over the release once: fill, project, and turn the subspace towards the filled matrix."""
     scores = np.zeros((shape[0], basis.shape[1]), dtype=np.float32)
     turned = np.zeros((shape[1], basis.shape[1]))
     sums = np.zeros(shape[1])
@@ -114,16 +116,15 @@ def _round(
         projected = filled @ basis
         scores[start : start + len(table)] = projected
         turned += filled.T @ projected
-    values, vectors = np.linalg.eigh((scores.T @ scores).astype(np.float64))
-    strongest = vectors[:, np.argsort(values)[::-1][:rank]].astype(np.float32)
+    main = strongest(scores.T @ scores, rank)[1].astype(np.float32)
     moved = (sums / shape[0]).astype(np.float32)
     # The mean moves by what the fit does not already explain of it.
-    moved -= (scores.mean(axis=0) @ strongest) @ (basis @ strongest).T
-    better = Fit(fit.mean + moved, scores @ strongest, basis @ strongest)
+    moved -= (scores.mean(axis=0) @ main) @ (basis @ main).T
+    better = Fit(fit.mean + moved, scores @ main, basis @ main)
     sample = np.concatenate(errors)
     sample = sample[~np.isnan(sample)]
-    typical = float(np.median(sample)) if len(sample) else np.inf  # nothing to tell what is far
-    return better, np.linalg.qr(turned)[0].astype(np.float32), typical
+    typical = float(np.median(sample)) if len(sample) else np.inf  # no residuals to set the cut by
+    return better, orthonormal(turned).astype(np.float32), typical
 
 
 @njit(cache=True, nogil=True)

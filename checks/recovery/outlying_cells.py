@@ -1,4 +1,4 @@
-"""The cells of a release that stand out most from a fit, in one walk that holds no more than these and a block."""
+"""Find the cells of a release that deviate most from a fit, in one pass that holds only these cells and a block."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numba import njit
 
-from checks.case import Case
-from checks.chance import Chance
-from checks.lowrank import Fit, Tables
+from checks.evidence.case import Case
+from checks.recovery.cell_baseline import CellBaseline
+from checks.recovery.low_rank_fit import Fit, Tables
 
 Fitted = Callable[
     [Fit, int, np.ndarray], np.ndarray
@@ -17,8 +17,9 @@ EDGE_SHARE = 0.075  # of the scale at each end, where clipping looks like a resi
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Which cells may be flagged: of these items, where activity · popularity is at most `limit`; `size` of them."""
+class CellFilter:
+    """Describe which cells may be flagged: of these items, where activity · popularity is at most `limit`; `size` of
+    them."""
 
     items: np.ndarray
     limit: float
@@ -27,23 +28,25 @@ class Wanted:
 
 @dataclass
 class _Largest:
-    """The cells with the largest scores so far; of equal ones the first in the release. Sorted only when as many
-    have come as are sought."""
+    """Keep the cells with the largest scores so far; of equal ones the first in the release.
+
+    They are sorted only when as many have arrived as are wanted. `least` is the score a cell needs to be among them.
+    """
 
     size: int
-    least: float = 0.0  # what a cell needs to be among them
+    least: float = 0.0
     _parts: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
     _waiting: int = 0
 
     def add(self, keys: np.ndarray, scores: np.ndarray) -> None:
-        """Further cells, of which those below `least` may be missing."""
+        """Add further cells, of which those below `least` may be missing."""
         self._parts.append((keys, scores))
         self._waiting += len(keys)
         if self._waiting >= self.size:
             self._sort()
 
     def keys(self) -> np.ndarray:
-        """Where they are, largest first."""
+        """Return the keys of the kept cells, largest score first."""
         if self._parts:
             self._sort()
         return self._parts[0][0] if self._parts else np.empty(0, np.int64)
@@ -59,15 +62,16 @@ class _Largest:
             self.least = float(scores[order[-1]])
 
 
-def standing_out(
+def largest_residuals(
     case: Case,
     tables: Tables,
     fits: Sequence[Fit],
     fitted: Fitted,
-    kinds: Sequence[Wanted],
-    chance: Chance,
+    kinds: Sequence[CellFilter],
+    chance: CellBaseline,
 ) -> list[list[np.ndarray]]:
-    """For every fit and kind: keys (group · items + item) of the cells with the largest residual × group size."""
+    """Return for every fit and filter the keys (group · items + item) of the cells with the largest residual × group
+    size."""
     found = [[_Largest(kind.size) for kind in kinds] for _ in fits]
     half = (case.release.high - case.release.low) / 2
     edge = EDGE_SHARE * 2 * half
@@ -90,14 +94,17 @@ def standing_out(
 
 @njit(cache=True, nogil=True)
 def _candidates(table, fitted, members, scale, least):  # type: ignore[no-untyped-def]
-    """Cells inside the scale with residual × group size of at least this: where (row · items + item), and how large."""
+    """Return the keys (row · items + item) and scores of the cells inside the scale whose residual × group size is at
+    least this."""
     centre, most, most_fitted = scale
     place, scores = np.empty(table.size, np.int64), np.empty(table.size, np.float32)
     found = 0
     for row in range(len(table)):
         own, guess, size = table[row], fitted[row], members[row]
         enough = 0
-        for item in range(len(own)):  # most rows have none: without a branch this is several cells at a time
+        for item in range(
+            len(own)
+        ):  # most rows have none: without a branch several cells are processed at a time
             enough += abs(own[item] - guess[item]) * size >= least  # False where nothing is published
         if not enough:
             continue

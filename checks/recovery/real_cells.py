@@ -1,22 +1,23 @@
-"""The cells of a release in which somebody's real rating lies: all at once, for samples and for small releases; or
-some cells of any release."""
+"""Find the cells of a release that contain a member's real rating: all at once, for samples and small releases; or some
+given cells of any release.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 
-from checks.case import Case
+from checks.evidence.case import Case
 from checks.stats import runs
 
 
 @dataclass(frozen=True)
 class RealCells:
-    """One entry per (group, item) that a member rated, by group, then item.
+    """Hold one entry per (group, item) that a member rated, by group, then item.
 
-    `number` counts the contributors and `total` adds up their ratings; `published` is the value of the cell (NaN:
-    not published); `rater` is one of the contributors. `rated` and `rating_sums` count and add up
-    the ratings of every user of these groups.
+    `number` counts the contributors and `total` adds up their ratings; `published` is the value of the cell (NaN: not
+    published); `rater` is one of the contributors. `rated` and `rating_sums` count and add up the ratings of every user
+    of these groups.
     """
 
     n_items: int
@@ -31,7 +32,7 @@ class RealCells:
 
     @classmethod
     def of(cls, case: Case) -> "RealCells":
-        """Walk through the release once."""
+        """Collect the cells in one pass over the release."""
         users = case.truth.users
         rated, sums = np.zeros(users), np.zeros(users)
         parts: list[tuple[np.ndarray, ...]] = []
@@ -53,18 +54,20 @@ class RealCells:
         return len(self.groups)
 
     @property
-    def there(self) -> np.ndarray:
-        """Which of the cells are published."""
+    def is_published(self) -> np.ndarray:
+        """Return which of the cells are published."""
         return ~np.isnan(self.published)
 
     def rows(self, start: int, count: int) -> slice:
-        """The entries of consecutive groups."""
+        """Return the entries of consecutive groups."""
         return slice(*np.searchsorted(self.groups, [start, start + count]))
 
 
-def real_among(case: Case, keys: np.ndarray) -> np.ndarray:
-    """Which of these cells (group · items + item) hold a real rating: looked up in the ratings of the groups' members,
-    so that few cells of a large release cost little."""
+def hold_real_ratings(case: Case, keys: np.ndarray) -> np.ndarray:
+    """Mark which of these cells (group · items + item) contain a real rating.
+
+    They are looked up in the ratings of the groups' members, so that few cells of a large release cost little.
+    """
     groups, items = np.divmod(keys, case.release.n_items)
     ratings, people = case.truth.ratings, case.groups
     return _rated(groups, items, people.starts, people.members, ratings.indptr, ratings.indices)

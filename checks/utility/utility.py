@@ -1,8 +1,8 @@
-"""The utility floor: a release that tells no more than random groups would is not worth its risk.
+"""Test the utility floor: a release that predicts no better than random groups is not worth its risk.
 
-The predictions come from a shadow run on 90 % of the ratings; here they are only scored on the held-out rest. A
-release is refused where the loss is *shown* to be too large (lower bound): few held-out ratings leave the figure
-to chance, and nobody is harmed by a release of doubtful use. Everything else in the gate takes the upper bound.
+The predictions come from a shadow run on 90 % of the ratings; here they are only scored on the held-out rest. A release
+is refused where the loss is *shown* to be too large (lower bound): few held-out ratings leave the figure to chance, and
+a release of doubtful use harms no one. Everything else in the gate takes the upper bound.
 """
 
 import math
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checks.case import Case
+from checks.evidence.case import Case
 from checks.registry import check
 from checks.result import Finding
 from checks.stats import Z95
@@ -27,8 +27,8 @@ FEWEST_PER_BLOCK = 5
 
 @check("utility", threshold=0.75)
 def run(case: Case, threshold: float) -> Finding:
-    """(target − original) / (random groups − original), in RMSE: 0 loses nothing, 1 is as bad as random
-    groups."""
+    """Measure (target − original) / (random groups − original), in RMSE: 0 loses nothing, 1 is as bad as
+    random groups."""
     if case.private is None:
         raise Refused(
             "there is no private directory with the figures of the shadow run", remedy="run `murmur audit`"
@@ -37,8 +37,8 @@ def run(case: Case, threshold: float) -> Finding:
     observed = _loss(figures)
     low, high = _interval(case.private / "utility", observed)
     # Of single people's records the figures are what a recommender trained on the release predicts by them.
-    own, by_chance = ("own record", "somebody else") if case.single else ("own group", "random groups")
-    said = (
+    own, by_chance = ("own record", "another person") if case.single else ("own group", "random groups")
+    text = (
         f"RMSE on held-out ratings: model {figures['original_rmse']:.4f}, {own} "
         f"{figures['target_deviation_rmse']:.4f}, "
         f"nearest profile {figures['similar_user_rmse']:.4f}, {by_chance} "
@@ -47,17 +47,17 @@ def run(case: Case, threshold: float) -> Finding:
         f"cells are not published; the {own} is the nearest for {figures['self_rank_1_share']:.1%}."
     )
     if observed is None:
-        said = (
-            f"the model predicts no better than {by_chance}: there is no scale to judge the loss on. {said}"
+        text = (
+            f"the model predicts no better than {by_chance}: there is no scale to judge the loss on. {text}"
         )
     shown = observed if low is None else low
     return Finding(
-        shown is not None and shown <= threshold, observed, figures["heldout"], said, ci_low=low, ci_high=high
+        shown is not None and shown <= threshold, observed, figures["heldout"], text, ci_low=low, ci_high=high
     )
 
 
 def _loss(figures: dict[str, Any]) -> float | None:
-    """The share of random groups' loss that the release loses; None where there is no scale to tell by."""
+    """Return the share of random groups' loss that the release loses; None where there is no scale to measure it on."""
     loss, room = (
         figures[name] - figures["original_rmse"] for name in ("target_deviation_rmse", "random_group_rmse")
     )
@@ -67,7 +67,8 @@ def _loss(figures: dict[str, Any]) -> float | None:
 
 
 def _interval(utility_dir: Path, observed: float | None) -> tuple[float | None, float | None]:
-    """95 % interval of the loss by a jackknife over blocks; the ratings lie by user, so blocks keep people together."""
+    """Return the 95 % interval of the loss by a jackknife over blocks; the ratings lie by user, so blocks keep people
+    together."""
     heldout = _read(utility_dir / "heldout.parquet", _COLUMNS)
     places = np.arange(len(heldout["truth"]))
     if observed is None or len(places) < FEWEST_PER_BLOCK * BLOCKS:
@@ -85,7 +86,7 @@ def _interval(utility_dir: Path, observed: float | None) -> tuple[float | None, 
 
 
 def summary(utility_dir: Path) -> dict[str, Any]:
-    """The figures of `utility` in the command line's JSON and of the report."""
+    """Return the figures of `utility` in the command line's JSON and in the report."""
     ranks = _read(utility_dir / "ranks.parquet", ("self_rank", "groups"))
     figures = _errors(_read(utility_dir / "heldout.parquet", _COLUMNS))
     heldout = figures.pop("heldout")

@@ -1,4 +1,4 @@
-"""What a person sees: tables on stdout, progress on stderr. One function per kind of answer."""
+"""Print answers as tables on stdout and progress on stderr. One function per kind of answer."""
 
 import contextlib
 import textwrap
@@ -12,11 +12,11 @@ from rich.table import Table
 
 from tasks.progress import Progress as ProgressReport
 from tasks.progress import log_progress
-from tasks.studies.compare_plot import label
+from tasks.studies.compare.plot import label
 
 OUT = Console(highlight=False, soft_wrap=True)
 if not OUT.is_terminal:
-    OUT.width = 160  # in a file or a pipe there is no edge to wrap at, only readers
+    OUT.width = 160  # a file or a pipe has no width of its own
 ERR = Console(stderr=True, highlight=False)
 UTILITY = {
     "rmse": "RMSE",
@@ -32,7 +32,7 @@ FIGURE_WIDTH = 9  # of a column with a sign and three digits
 
 @contextlib.contextmanager
 def progress_bars() -> Iterator[ProgressReport]:
-    """A bar per step with time left, on a terminal; elsewhere lines in the log."""
+    """Show one bar per step with the time left on a terminal; elsewhere write log lines."""
     if not ERR.is_terminal:
         yield log_progress
         return
@@ -63,13 +63,15 @@ def show(result: dict[str, Any]) -> None:
     if result.get("rows"):
         _rows("first rows (users hidden)", result["rows"])
     if result.get("checks"):
-        _checks(result["checks"])
+        applicable = [check for check in result["checks"] if check.get("applicable", True)]
+        _checks("checks", applicable)
+        _checks("not applicable to this release", [c for c in result["checks"] if c not in applicable])
     if result.get("cells"):
         _rows("", result["cells"])
     if result.get("results"):
         _attacks(result["results"])
     if result.get("advice"):
-        _rows("mention these, and look like more people", result["advice"])
+        _rows("mention these items to match more users", result["advice"])
 
 
 def _pairs(title: str, values: dict[str, Any]) -> None:
@@ -80,17 +82,23 @@ def _pairs(title: str, values: dict[str, Any]) -> None:
         OUT.print(table)
 
 
-def _checks(checks: list[dict[str, Any]]) -> None:
-    table = Table(title="checks", title_justify="left")
+def _checks(title: str, checks: list[dict[str, Any]]) -> None:
+    if not checks:
+        return
+    table = Table(title=title, title_justify="left")
     for column in ("check", "verdict", "observed", "95 % interval", "threshold", "n", "what it says"):
         table.add_column(column)
     for check in checks:
         advisory = check["severity"] == "advisory"
         verdict = (
-            "[green]passed[/green]"
+            "not applicable"
+            if not check.get("applicable", True)
+            else "[green]passed[/green]"
             if check["passed"]
             else "[yellow]advisory[/yellow]"
             if advisory
+            else "[red]FAILED (void)[/red]"
+            if check.get("void")
             else "[red]FAILED[/red]"
         )
         interval = "" if check["ci_low"] is None else f"{_text(check['ci_low'])} – {_text(check['ci_high'])}"
@@ -107,7 +115,7 @@ def _checks(checks: list[dict[str, Any]]) -> None:
 
 
 def _attacks(results: list[dict[str, Any]]) -> None:
-    table = Table(title="what the attack achieves, by what is known", title_justify="left")
+    table = Table(title="success of the attack, by attacker knowledge", title_justify="left")
     columns = (
         "knowledge",
         "n",
@@ -139,9 +147,9 @@ def _attacks(results: list[dict[str, Any]]) -> None:
 
 
 def _comparison(result: dict[str, Any]) -> None:
-    """What each method risks and is worth, the original last; methods are numbers, and the legend says which.
+    """Print risk and utility of each method, the original last. Methods have numbers, which the legend explains.
 
-    Everything fits into 80 columns: what does not is the legend's, or in a further table.
+    Every table fits into 80 columns: long text goes into the legend, further columns into a further table.
     """
     original = {"method": "original, names removed", "settings": {}, **result["original"]}
     rows = {str(number): row for number, row in enumerate([*result["rows"], original], start=1)}
@@ -151,7 +159,7 @@ def _comparison(result: dict[str, Any]) -> None:
     colours = {"published": "green", "refused": "red", "failed": "yellow"}
     for number, row in rows.items():
         status = row.get("status", "")
-        # What the shadow run took is part of what evaluate took.
+        # The seconds of the shadow run are part of those of evaluate.
         spent = sum(s for step, s in row.get("seconds", {}).items() if not step.startswith("shadow "))
         risks.add_row(
             number,
@@ -171,11 +179,13 @@ def _comparison(result: dict[str, Any]) -> None:
     numbers = list(rows)
     room = max(1, (OUT.width - 4 - max(map(len, attacks), default=0)) // FIGURE_WIDTH)
     for some in (numbers[start : start + room] for start in range(0, len(numbers), room)):
-        bounds = Table(title="what each attack achieves at most", title_justify="left")
+        bounds = Table(title="upper bound of each attack's success", title_justify="left")
+        if any(rows[number].get("not_applicable") for number in some):
+            bounds.caption, bounds.caption_justify = "n/a: not applicable to this release", "left"
         for column in ("attack", *some):
             bounds.add_column(column)
         for name in attacks:
-            bounds.add_row(escape(name), *(_figure(rows[number]["risk"].get(name)) for number in some))
+            bounds.add_row(escape(name), *(_bound(rows[number], name) for number in some))
         OUT.print(bounds)
     for number, row in rows.items():
         words = label(row)
@@ -185,6 +195,10 @@ def _comparison(result: dict[str, Any]) -> None:
             words += f": {row['status']}, {row['why']}"
         lines = textwrap.wrap(words, OUT.width - 4, break_on_hyphens=False)
         OUT.print(escape(f"{number:>2}  " + "\n    ".join(lines)))
+
+
+def _bound(row: dict[str, Any], attack: str) -> str:
+    return "n/a" if attack in row.get("not_applicable", ()) else _figure(row["risk"].get(attack))
 
 
 def _figure(value: float | None) -> str:

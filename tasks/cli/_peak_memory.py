@@ -1,4 +1,4 @@
-"""Peak memory of a run: this process and all its children, Dask workers included."""
+"""Measure the peak memory of a run: this process and all its children, Dask workers included."""
 
 import contextlib
 import os
@@ -10,16 +10,16 @@ from types import TracebackType
 
 import psutil
 
-LEAST_PAUSE = 50  # times what a sample took
+MIN_PAUSE_FACTOR = 50  # pause between samples ≥ this × the CPU time of a sample: at most 2 % of a core
 
 
 class PeakMemory:
-    """Samples the proportional set size of the process tree; shared pages count once, not once per worker."""
+    """Sample the proportional set size of the process tree: shared pages count once, not once per worker."""
 
     def __init__(self, interval_seconds: float = 0.2) -> None:
         self.peak_bytes = 0
-        self.peaks: dict[str, int] = {}  # the same, while each thing named to `during` went on
-        self._under_way: list[str] = []
+        self.peaks: dict[str, int] = {}  # peak of each activity named with `during`
+        self._activities: list[str] = []
         self._lock = threading.Lock()
         self._interval = interval_seconds
         self._stop = threading.Event()
@@ -35,23 +35,23 @@ class PeakMemory:
 
     @contextlib.contextmanager
     def during(self, name: str) -> Iterator[None]:
-        """Keep the peak of what happens in here under this name as well; may be nested."""
+        """Record the peak of the enclosed block under this name as well; blocks may be nested."""
         with self._lock:
-            self._under_way.append(name)
-        self._sample()  # something short may begin and end between two samples
+            self._activities.append(name)
+        self._sample()  # a short block may lie between two samples
         try:
             yield
         finally:
             self._sample()
             with self._lock:
-                self._under_way.remove(name)
+                self._activities.remove(name)
 
     def _watch(self) -> None:
         while True:
             start = time.thread_time()
             self._sample()
-            # A sample walks over all mapped pages: with many of them, look less often rather than use up a core.
-            if self._stop.wait(max(self._interval, LEAST_PAUSE * (time.thread_time() - start))):
+            # A sample walks over all mapped pages: with many pages, sample less often instead of using up a core.
+            if self._stop.wait(max(self._interval, MIN_PAUSE_FACTOR * (time.thread_time() - start))):
                 return
 
     def _sample(self) -> None:
@@ -60,7 +60,7 @@ class PeakMemory:
             family = [this, *this.children(recursive=True)]
             now = sum(_proportional_bytes(member.pid) for member in family)
             self.peak_bytes = max(self.peak_bytes, now)
-            for name in self._under_way:
+            for name in self._activities:
                 self.peaks[name] = max(self.peaks.get(name, 0), now)
 
 
@@ -71,8 +71,6 @@ def _proportional_bytes(pid: int) -> int:
     except (OSError, StopIteration):
         pass
     try:
-        return (
-            psutil.Process(pid).memory_info().rss
-        )  # systems without smaps: resident size is the best there is
+        return psutil.Process(pid).memory_info().rss  # systems without smaps have no better figure
     except psutil.Error:
         return 0

@@ -1,4 +1,4 @@
-"""What `murmur check` says about a source before anything runs: first rows, what is odd, and what a run would cost."""
+"""Read the beginning of a source for `murmur check`: first rows, anomalies, and what a run would cost."""
 
 import datetime
 from itertools import islice
@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks import methods
-from tasks.attributes import figures, known_of, refuse_unknown
 from tasks.config import ReleaseConfig
+from tasks.data.attributes import figures, known_of, refuse_unknown
 from tasks.errors import UsageError
 from tasks.formats import RatingBlock, attributes, no_ratings, pieces, read
 
@@ -22,7 +22,7 @@ BASE_SECONDS, SECONDS_PER_RATING = 20.0, 4e-5
 
 
 def preview(config: ReleaseConfig, snapshot: datetime.date) -> dict[str, Any]:
-    """Read the beginning of the source; refuse what the run itself would refuse there."""
+    """Describe the beginning of the source; refuse what the run itself would refuse there."""
     parts = pieces(config.source, snapshot)
     beginnings = (list(islice(read(part, config.source, snapshot), BLOCKS_READ)) for part in parts)
     blocks = next((some for some in beginnings if any(block.rows_read for block in some)), [])
@@ -44,11 +44,12 @@ def preview(config: ReleaseConfig, snapshot: datetime.date) -> dict[str, Any]:
     whole = len(parts) == 1 and len(blocks) < BLOCKS_READ
     ratings = np.concatenate([block.ratings for block in blocks])
     estimate = accepted * len(parts)
+    reach = methods.method(config).reach
     return {
         "method": config.privacy.method,
         "promise": _promise(config),
-        "not_used_by_this_method": _not_used(config),
-        "reach": _reach(config, len(users), len(items)),
+        "not_used_by_this_method": ", ".join(f"[{name}]" for name in methods.unused_tables(config)) or None,
+        "reach": reach(config, len(users), len(items)) if reach else None,
         "steps": " → ".join(methods.graph(config)),
         "source": {
             "format": config.source.format,
@@ -73,39 +74,20 @@ def preview(config: ReleaseConfig, snapshot: datetime.date) -> dict[str, Any]:
 
 
 def _promise(config: ReleaseConfig) -> dict[str, Any]:
-    """What is promised; where nobody shares a record, k is a bound on the risk instead."""
-    promised = methods.promised(config)
-    if not methods.method(config).SINGLE:
+    """Return the privacy parameters; where every record is one person's, k is an upper bound of the risk instead."""
+    promised = methods.promised_parameters(config)
+    if not methods.method(config).publishes_persons:
         return promised
-    return {"records": methods.in_words(config), "l": promised["l"], "b": promised["b"]}
-
-
-def _not_used(config: ReleaseConfig) -> str | None:
-    """Tables of the file that are another method's."""
-    used = {config.privacy.method, methods.change(config)}
-    others = (set(methods.registered()) & config.model_fields_set) - used
-    return ", ".join(f"[{name}]" for name in sorted(others)) or None
-
-
-def _reach(config: ReleaseConfig, users: int, items: int) -> str | None:
-    """Refuse more people and items than MDAV can group at once; how large bins will be nobody knows yet."""
-    if config.privacy.method != "microaggregation":
-        return None
-    if config.microaggregation.within_bins:
-        return "asked when the bins are known: each is grouped by itself"
-    from tasks.groupings import mdav
-
-    mdav.reach(users, items, mdav.params(config))
-    return f"the {users:,} users × {items:,} items read here can be grouped at once"
+    return {"records": methods.promise_in_words(config), "l": promised["l"], "b": promised["b"]}
 
 
 def _attributes(
     config: ReleaseConfig, snapshot: datetime.date, users: pa.Array, *, whole: bool
 ) -> dict[str, dict[str, Any]]:
-    """Which attributes are known, of how many of the users read here, and which are protected; no value."""
+    """Count for each attribute the users with a known value, and say whether it is protected; show no value."""
     table = attributes(config.source, snapshot)
     known = known_of(users, table)
-    # Further users may be known where only a part was read; in what the table has for nobody, they cannot differ.
+    # Where only a part was read, the table may know further users; what it knows for no user cannot differ.
     judged = known if whole or table is None else known_of(table.column("user").combine_chunks(), table)
     refuse_unknown(judged, config.needed_attributes)
     return {
@@ -115,7 +97,7 @@ def _attributes(
 
 
 def _different(ids: list[pa.Array]) -> pa.Array:
-    """The ids in some blocks, each of which may have a dictionary of its own."""
+    """Return the distinct ids of some blocks, each of which may have a dictionary of its own."""
     return pc.unique(pa.chunked_array([pc.unique(some).cast(pa.string()) for some in ids]))
 
 
@@ -123,16 +105,16 @@ def _refuse_what_run_refuses(
     config: ReleaseConfig, blocks: list[RatingBlock], rejected: int, read_rows: int
 ) -> None:
     if rejected > config.source.max_bad_rows * read_rows:
-        lines = [str(offender) for block in blocks for offender in block.offenders][:3]
+        places = list(dict.fromkeys(str(offender) for block in blocks for offender in block.offenders))
         raise UsageError(
             f"{rejected:,} of the first {read_rows:,} rows cannot be used, more than source.max_bad_rows allows",
-            where="; ".join(lines),
+            where="; ".join(places[:3]),
             remedy="correct the rows, or raise source.max_bad_rows",
         )
 
 
 def _first_rows(block: RatingBlock) -> list[dict[str, Any]]:
-    """The first rows, users left out: even here a source id would end up in somebody's terminal log."""
+    """Return the first rows without the users: a source id would stay in the terminal's log."""
     times = block.timestamps
     return [
         {

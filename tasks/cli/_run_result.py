@@ -1,9 +1,10 @@
-"""What `murmur run` tells about a release, published or refused (the contract's JSON of `run`)."""
+"""Assemble the answer of `murmur run` for a published or refused release (docs/release-format.md)."""
 
 import datetime
 from pathlib import Path
 from typing import Any
 
+from checks.result import CheckResult, Verdict
 from checks.utility.utility import summary
 from tasks.config import ReleaseConfig
 from tasks.errors import Refused
@@ -13,7 +14,7 @@ from tasks.store import Store, read_json
 def describe(
     config: ReleaseConfig, snapshot: datetime.date, store: Store, refusal: Refused | None, *, judged: bool
 ) -> dict[str, Any]:
-    """Places, checks, utility and counts; `judged` says whether the gate got as far as a verdict."""
+    """Return paths, checks, utility and counts; `judged` states whether the gate reached a verdict."""
     private = store.private(config.release.name, snapshot)
     published = store.published(config.release.name, snapshot)
     validated = private / "work" / "validate"
@@ -22,13 +23,15 @@ def describe(
     if refusal is None:
         where, utility = published, private / "utility"
     manifest = read_json(where / "manifest.json") if where and (where / "manifest.json").exists() else {}
+    checks = manifest.get("checks", [])
     return {
         "status": "refused" if refusal else "published",
+        "verdict": Verdict([CheckResult.from_json(line) for line in checks]).headline if checks else None,
         "why": refusal.what if refusal else None,
         "published": None if refusal else str(published),
         "private": str(private),
         "report": str(where / "report.html") if where else None,
-        "checks": manifest.get("checks", []),
+        "checks": checks,
         "utility": summary(utility) if utility and utility.is_dir() else {},
         "counts": manifest.get("counts", {}),
     }

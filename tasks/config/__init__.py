@@ -1,11 +1,14 @@
-"""A release is described by one TOML file; this package reads it and refuses what cannot work.
+"""Read the TOML file that describes a release, and refuse what cannot work.
 
-Light on purpose: the DAG file imports it, so nothing here may load numpy, dask or numba.
+One file per table. Light on purpose: the DAG file imports it, so nothing here may load numpy, dask or numba. What only
+one method or one format refuses is declared in its own file (tasks/methods, tasks/formats); both are found by name, so
+this package imports neither.
 """
 
 import datetime
 import tomllib
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,15 +21,14 @@ from tasks.config.microaggregation import Microaggregation
 from tasks.config.obfuscation import Obfuscation
 from tasks.config.padding import Padding
 from tasks.config.perturbation import Perturbation
-from tasks.config.privacy import Privacy
+from tasks.config.privacy import METHODS_PACKAGE, Privacy
 from tasks.config.release import Release
 from tasks.config.series import Series
-from tasks.config.source import SCALES, Source
+from tasks.config.source import Source
 from tasks.config.suppression import Suppression
 from tasks.errors import UsageError
 
 __all__ = [
-    "SCALES",
     "Clustering",
     "Microaggregation",
     "Obfuscation",
@@ -45,7 +47,7 @@ __all__ = [
 
 
 class ReleaseConfig(Settings):
-    """Everything a release depends on, apart from its input, the secret and the snapshot."""
+    """Hold everything a release depends on, apart from its input, the secret and the snapshot."""
 
     release: Release
     source: Source
@@ -62,7 +64,7 @@ class ReleaseConfig(Settings):
     @model_validator(mode="after")
     def _possible(self) -> "ReleaseConfig":
         low, high = self.source.scale
-        self._hides_something_known()
+        self._attributes_are_known()
         if self.series.mode != "independent":
             raise ValueError("series.mode: only 'independent' is available in this version")
         if self.privacy.rating_step > high - low:
@@ -72,60 +74,42 @@ class ReleaseConfig(Settings):
             )
         if (high - low) / self.privacy.rating_step > 65535:
             raise ValueError("privacy.rating_step is too fine: more than 65,536 levels; choose a larger step")
-        self.padding.check(self.privacy)
-        if self.privacy.method == "microaggregation":
-            self.microaggregation.check(self.privacy)
-        synthetic = self.source.synthetic
-        if self.source.format == "synthetic" and synthetic.users < self.privacy.k:
-            raise ValueError(
-                f"source.synthetic.users {synthetic.users} is below privacy.k {self.privacy.k}; nobody could be hidden"
-            )
-        if self.source.format == "synthetic" and synthetic.users // self.privacy.k < self.privacy.l:
-            raise ValueError(
-                f"privacy.l {self.privacy.l} exceeds the {synthetic.users // self.privacy.k} groups that "
-                f"{synthetic.users} users can form at k={self.privacy.k}; lower l or k"
-            )
+        # By name and not before it is needed: tasks.methods imports this package.
+        import_module(METHODS_PACKAGE).refuse_impossible(self)
+        if own_settings := self.source.format_settings:
+            own_settings.check(self.privacy)
         return self
 
-    def _hides_something_known(self) -> None:
-        hidden, method = self.obfuscation.attribute, self.privacy.method
-        hiding: dict[str, Sequence[str | None]] = {
+    def _attributes_are_known(self) -> None:
+        """Refuse attributes that are to be protected or hidden and that the source does not have."""
+        named_by_key: dict[str, Sequence[str | None]] = {
             "privacy.protect": self.privacy.protect,
-            "obfuscation.attribute": [hidden],
+            "obfuscation.attribute": [self.obfuscation.attribute],
             "padding.neutral": self.padding.neutral,
         }
-        for key, named in hiding.items():
+        for key, named in named_by_key.items():
             if unknown := sorted({name for name in named if name} - set(self.source.attribute_names)):
                 raise ValueError(
-                    f"{key}: nothing is known of {', '.join(unknown)}; name a user table in "
+                    f"{key}: the source has no user attribute {', '.join(unknown)}; name a user table in "
                     "source.attributes.path and the attribute in source.attributes.columns, or remove it"
                 )
-        if method == "obfuscation" and hidden is None:
-            raise ValueError(
-                "obfuscation.attribute: method 'obfuscation' must know what to hide; name a user attribute of the "
-                'source, such as "gender"'
-            )
-        if method == "suppression" and hidden is not None:
-            raise ValueError(
-                "obfuscation.attribute: method 'suppression' publishes what people rated, and its search for the "
-                "smallest share would judge made-up ratings; use method 'obfuscation', or remove [obfuscation]"
-            )
 
     @property
     def needed_attributes(self) -> tuple[str, ...]:
-        """The attributes without which this release cannot be made or judged."""
+        """Return the attributes without which this release cannot be made or judged."""
         hidden = self.obfuscation.attribute
         hiding = [*self.padding.neutral, *([hidden] if hidden else [])]
         return tuple(dict.fromkeys([*self.protected_attributes, *hiding]))
 
     @property
     def protected_attributes(self) -> tuple[str, ...]:
-        """The attributes whose inference gates. To hide one is not to promise that it is hidden: that is `protect`."""
+        """Return the attributes whose inference is held to a threshold: those of privacy.protect. Hiding an attribute
+        with [obfuscation] or padding.neutral does not promise that it is hidden."""
         return tuple(dict.fromkeys(self.privacy.protect))
 
     @property
     def population(self) -> str:
-        """The people this release is about; releases of the same people must share it."""
+        """Return the name of the people this release is about; releases of the same people must share it."""
         return self.series.population or self.release.name
 
 
@@ -162,7 +146,7 @@ def load(path: str | Path) -> ReleaseConfig:
 
 
 def snapshot_date(text: str) -> datetime.date:
-    """The snapshot a run is about, YYYY-MM-DD."""
+    """Return the date of the snapshot a run is about, written as YYYY-MM-DD."""
     try:
         return datetime.datetime.strptime(text, "%Y-%m-%d").date()
     except ValueError:

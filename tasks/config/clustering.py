@@ -10,7 +10,7 @@ MetricName = Literal["weighted-squared", "weighted", "closeness-0.5", "closeness
 
 
 class Clustering(Settings):
-    """Sampling, centres, binning and bounded t-means (paper section 4.2)."""
+    """Hold the settings of sampling, centres, binning and bounded t-means ([Chang2009], section 4.2)."""
 
     metric: MetricName = "weighted-squared"
     sample: int | None = Field(

@@ -1,19 +1,20 @@
 """[gate]: thresholds of the checks that decide on publication, by the check's name.
 
-A check is one file under checks/ and is called after it (`link_existence.py` → `link-existence`), so a new
-check can be tuned at once. A threshold can be moved; no check can be switched off.
+A check is one file under checks/ and has its name (`link_existence.py` → `link-existence`), so the threshold
+of a new check can be set without further edits, unless it is a least number: then its name is added to `AT_LEAST`. A
+threshold can be changed; no check can be switched off.
 """
 
 from importlib.util import find_spec
 from pathlib import Path
 
 CHECK_PACKAGES = ("privacy", "attacks", "utility")
-# Thresholds that say how many people or groups there must be at least; all others are the largest share allowed.
+# Thresholds that are a least number of people or groups; all others are the largest share allowed.
 AT_LEAST = ("diversity", "k-anonymity")
 
 
 def check_names(packages: tuple[str, ...] = CHECK_PACKAGES) -> list[str]:
-    """Names of all checks, from their files; importing them here would load numpy into the DAG parser."""
+    """Return the names of all checks, from their files; an import would load numpy into the DAG parser."""
     spec = find_spec("checks")
     roots = [Path(place) for place in (spec.submodule_search_locations or [])] if spec else []
     files = (f for root in roots for package in packages for f in (root / package).glob("[a-z]*.py"))
@@ -29,8 +30,8 @@ def validate_thresholds(gate: dict[str, float]) -> dict[str, float]:
         if name in AT_LEAST:
             if threshold < 1 or threshold != int(threshold):
                 raise ValueError(
-                    f"threshold of '{name}' is {threshold}; use a whole number of at least 1: so many are demanded "
-                    "(where the release promises more, that counts)"
+                    f"threshold of '{name}' is {threshold}; use a whole number of at least 1: the least number "
+                    "required (where the release promises more, the promise applies)"
                 )
         elif not 0 <= threshold < 1:
             raise ValueError(

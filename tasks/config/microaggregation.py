@@ -1,22 +1,21 @@
-"""[microaggregation]: groups of k nearest records, published as their centroid (paper 003)."""
+"""[microaggregation]: groups of the k nearest records, published as their centroid ([Casino2015])."""
 
 from typing import Literal
 
 from pydantic import Field, model_validator
 
 from tasks.config.base import Settings
-from tasks.config.privacy import Privacy
 
 GAMMA = 0.2
 
 
 class Microaggregation(Settings):
-    """Imputation, MDAV or V-MDAV, and how far it reaches (paper 003, sections 3 and 6)."""
+    """Hold imputation, MDAV or V-MDAV, and how many records are compared at once ([Casino2015], sections 3 and 6)."""
 
     imputation: Literal["model", "central", "item-mean", "user-mean"] = Field(
         default="model",
-        description="what stands for a missing rating: the padding model's prediction, the centre of the scale "
-        "(the paper's choice), the item's or the user's mean",
+        description="what replaces a missing rating: the padding model's prediction, the centre of the scale "
+        "(as in [Casino2015]), the item's mean or the user's mean",
     )
     variable: bool = Field(
         default=False, description="true: V-MDAV, groups grow beyond k where their neighbours are near"
@@ -30,16 +29,7 @@ class Microaggregation(Settings):
     )
 
     @model_validator(mode="after")
-    def _possible(self) -> "Microaggregation":
+    def _consistent(self) -> "Microaggregation":
         if not self.variable and self.gamma != GAMMA:
             raise ValueError("gamma: only V-MDAV has it; set variable = true as well, or remove gamma")
         return self
-
-    def check(self, privacy: Privacy) -> None:
-        """Refuse what would publish nothing of what people rated."""
-        if self.imputation != "model" and privacy.min_contributors > privacy.k:
-            raise ValueError(
-                f"privacy.min_contributors {privacy.min_contributors} exceeds privacy.k {privacy.k}: with "
-                f"microaggregation.imputation '{self.imputation}' groups of {privacy.k} would publish imputed values "
-                "only; raise k, lower min_contributors or use imputation 'model'"
-            )

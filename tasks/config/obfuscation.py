@@ -1,4 +1,4 @@
-"""[obfuscation]: made-up ratings that hide who people are (paper 004). By itself a method, or before any other."""
+"""[obfuscation]: made-up ratings that hide a user attribute ([RFPP]), as a method or before another one."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ from tasks.config.base import Settings
 
 
 class Obfuscation(Settings):
-    """What is hidden, by how many made-up ratings, chosen how (paper 004, section 5)."""
+    """Hold which attribute is hidden, by how many made-up ratings, and how they are chosen ([RFPP], section 5)."""
 
     attribute: str | None = Field(
         default=None,
@@ -23,8 +23,8 @@ class Obfuscation(Settings):
     )
     strategy: Literal["matched", "rfpp", "random", "greedy", "weinsberg"] = Field(
         default="matched",
-        description="which items are added to whom (tasks/obfuscators); all but matched are undone by an inferrer that "
-        "is trained anew",
+        description="which items are added to whom (tasks/obfuscators); an attacker who trains on the release "
+        "undoes all but matched",
     )
     similarity: Literal["compound", "pearson", "cosine", "adjusted-cosine", "jaccard"] = Field(
         default="compound", description="rfpp: how alike two items are"
@@ -33,18 +33,18 @@ class Obfuscation(Settings):
         default=0.95,
         ge=-1,
         le=1,
-        description="rfpp: added items are at least so similar to one the person rated (β)",
+        description="rfpp: least similarity of an added item to an item the person rated (β)",
     )
     top: int = Field(
-        default=1000, ge=1, description="items that speak most for another group, of which some are added"
+        default=1000, ge=1, description="items most typical of another class, of which some are added"
     )
     rating: Literal["opposite", "same", "all"] = Field(
         default="opposite",
-        description="added items get the mean rating of the other groups, of the own, or of everybody",
+        description="added items get the mean rating of the other classes, of the own class, or of all people",
     )
 
     @model_validator(mode="after")
-    def _possible(self) -> "Obfuscation":
+    def _consistent(self) -> "Obfuscation":
         if self.attribute is None and self.model_fields_set - {"attribute"}:
             raise ValueError(
                 f"{min(self.model_fields_set - {'attribute'})}: without an attribute to hide nothing is added; "

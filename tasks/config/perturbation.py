@@ -1,4 +1,4 @@
-"""[perturbation]: every person's own ratings, disguised with noise (papers 001 and 003)."""
+"""[perturbation]: every person's own ratings, disguised with noise ([Zhang2006], [Casino2015])."""
 
 from typing import Literal
 
@@ -8,12 +8,12 @@ from tasks.config.base import Settings
 
 
 class Perturbation(Settings):
-    """Which values get which noise (paper 001, section 3; paper 003, section 4: GNA)."""
+    """Hold which values get which noise ([Zhang2006], section 3; [Casino2015], section 4: GNA)."""
 
     scheme: Literal["z-scores", "gna"] = Field(
         default="z-scores",
-        description="z-scores: per user, published as such (paper 001); gna: per item over the filled matrix, "
-        "published as ratings (paper 003)",
+        description="z-scores: per user, published as such ([Zhang2006]); gna: per item over the filled matrix, "
+        "published as ratings ([Casino2015])",
     )
     entries: Literal["rated", "all"] = Field(
         default="rated",
@@ -33,7 +33,7 @@ class Perturbation(Settings):
     )
 
     @model_validator(mode="after")
-    def _possible(self) -> "Perturbation":
+    def _consistent(self) -> "Perturbation":
         if self.scheme == "z-scores":
             if "clip" in self.model_fields_set:
                 raise ValueError(
@@ -56,10 +56,10 @@ class Perturbation(Settings):
 
     @property
     def every_item(self) -> bool:
-        """Whether every record holds every item, rated or not."""
+        """Return whether every record holds every item, rated or not."""
         return self.scheme == "gna" or self.entries == "all"
 
     @property
     def rounded(self) -> bool:
-        """Whether ratings are published in steps of the scale, not as the numbers they are."""
+        """Return whether ratings are published in steps of the scale instead of as unrounded numbers."""
         return self.scheme == "gna" and self.clip

@@ -1,26 +1,28 @@
-"""[privacy]: the method and its promises."""
+"""[privacy]: the method and the protection it promises."""
 
-from typing import Literal
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from tasks.config import plugins
 from tasks.config.base import Settings
 
-MethodName = Literal[
-    "predictive-padded",
-    "predictive-simple",
-    "predictive-boosted",
-    "microaggregation",
-    "perturbation",
-    "suppression",
-    "obfuscation",
-]
+METHODS_PACKAGE = "tasks.methods"
+
+
+def method_names() -> list[str]:
+    """Return the names of all methods, from their files."""
+    return plugins.names(METHODS_PACKAGE)
+
+
+def _known_method(name: str) -> str:
+    return plugins.known(METHODS_PACKAGE, name, "method")
 
 
 class Privacy(Settings):
-    """What is promised to the people in the data (SCIENCE P0; paper sections 3.2 and 5.1)."""
+    """Hold what is promised to the people in the data ([Chang2009], sections 3.2 and 5.1)."""
 
-    method: MethodName = "predictive-padded"
+    method: Annotated[str, AfterValidator(_known_method)] = "predictive-padded"
     k: int = Field(default=5, ge=2, description="every released profile is shared by at least k users")
     l: int = Field(default=2, ge=1, description="every item (b-set of items) occurs in at least l groups")  # noqa: E741
     b: int = Field(default=1, ge=1, le=4, description="how many items of a person the attacker knows")

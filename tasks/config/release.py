@@ -1,4 +1,4 @@
-"""[release]: what the release is called and when it is made."""
+"""[release]: the release's name and schedule."""
 
 import datetime
 import re
@@ -28,10 +28,12 @@ def _cron_or_preset(schedule: str | None) -> str | None:
 
 
 class Release(Settings):
-    """Name and schedule of a periodic release."""
+    """Hold the name and the schedule of a periodic release."""
 
     name: Annotated[str, AfterValidator(_plain_name)]
     schedule: Annotated[str | None, AfterValidator(_cron_or_preset)] = None
     start_date: datetime.date = datetime.date(2026, 1, 1)
     approval: bool = False
-    retention_days: int = Field(default=7, ge=1, description="intermediates are removed after so many days")
+    retention_days: int = Field(
+        default=7, ge=1, description="days after which intermediate results are removed"
+    )

@@ -1,4 +1,4 @@
-"""[series]: how this release relates to the others about the same people."""
+"""[series]: how this release relates to other releases about the same people."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from tasks.config.base import Settings
 
 
 class Series(Settings):
-    """The mode of a series of releases and the population it is about."""
+    """Hold the mode of a series of releases and the population it is about."""
 
     mode: Literal["sticky", "independent"] = "independent"
     population: str | None = None

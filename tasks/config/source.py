@@ -2,32 +2,21 @@
 
 import math
 from itertools import pairwise
-from typing import Literal
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from tasks.config import formats, plugins
 from tasks.config.base import Settings
+from tasks.config.formats import Format
+from tasks.config.privacy import Privacy
 
-FormatName = Literal[
-    "synthetic",
-    "movielens-100k",
-    "movielens-1m",
-    "movielens-csv",
-    "netflix-prize",
-    "jester",
-    "csv",
-    "parquet",
-]
+# Of the attributes that a format has by itself, those that are read unless the release file says otherwise.
+USUAL_ATTRIBUTES = ("gender", "age")
 
-# What each public data set is rated on; csv and parquet must say it themselves.
-SCALES: dict[str, tuple[float, float]] = {
-    "synthetic": (1.0, 5.0),
-    "movielens-100k": (1.0, 5.0),
-    "movielens-1m": (1.0, 5.0),
-    "movielens-csv": (0.5, 5.0),
-    "netflix-prize": (1.0, 5.0),
-    "jester": (-10.0, 10.0),
-}
+
+def _known_format(name: str) -> str:
+    return plugins.known(formats.PACKAGE, name, "format")
 
 
 def _known_encoding(value: str) -> str:
@@ -39,7 +28,7 @@ def _known_encoding(value: str) -> str:
 
 
 class Columns(Settings):
-    """Which column of a csv or parquet file holds what."""
+    """Hold which column of a csv or parquet file contains what."""
 
     user: str = "user"
     item: str = "item"
@@ -47,19 +36,8 @@ class Columns(Settings):
     timestamp: str | None = "timestamp"
 
 
-# The attributes a format's own user table has; any other comes from the table that source.attributes.path names.
-OWN_ATTRIBUTES: dict[str, tuple[str, ...]] = {
-    "synthetic": ("gender", "age"),
-    "movielens-100k": ("gender", "age", "occupation"),
-    "movielens-1m": ("gender", "age", "occupation"),
-}
-USUAL_ATTRIBUTES = ("gender", "age")
-# Ages in years are cut as paper 004 does (the World Health Organization's youth), unless the file says otherwise.
-OWN_EDGES: dict[str, dict[str, tuple[float, ...]]] = {"movielens-100k": {"age": (18.0, 36.0)}}
-
-
 def _as_in_tables(value: object) -> object:
-    """A value of a group as text, the way tables have it: 18, 18.0 and "18" are the same, true is "true"."""
+    """Return a value of a group as the text that tables hold: 18, 18.0 and "18" are the same, true is "true"."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value.is_integer():
@@ -68,7 +46,7 @@ def _as_in_tables(value: object) -> object:
 
 
 def _texts(groups: dict) -> dict:
-    """Values of groups as text, however they were written."""
+    """Return the values of groups as text, however they were written."""
     return {
         group: tuple(map(_as_in_tables, some)) if isinstance(some, list | tuple) else some
         for group, some in groups.items()
@@ -76,7 +54,7 @@ def _texts(groups: dict) -> dict:
 
 
 class Attributes(Settings):
-    """What is known about people beside their ratings (a table `[source.attributes]`). Never published."""
+    """Hold where the owner's facts about people beside ratings are (`[source.attributes]`). Never published."""
 
     path: str | None = Field(
         default=None, description="a csv or parquet table with a row per user; {snapshot} is filled in"
@@ -98,7 +76,7 @@ class Attributes(Settings):
 
     @field_validator("columns", mode="before")
     @classmethod
-    def _a_list_of_names(cls, value: object) -> object:
+    def _names_as_tuple(cls, value: object) -> object:
         return tuple(value) if isinstance(value, list) else value
 
     @field_validator("groups", mode="before")
@@ -123,7 +101,7 @@ class Attributes(Settings):
     @model_validator(mode="after")
     def _consistent(self) -> "Attributes":
         if self.path is not None and not self.columns:
-            raise ValueError('columns: say which columns of the table are attributes, such as ["gender"]')
+            raise ValueError('columns: name the columns of the table that are attributes, such as ["gender"]')
         if self.path is None and (alone := sorted({"user", "delimiter", "encoding"} & self.model_fields_set)):
             raise ValueError(f"{', '.join(alone)}: name the table they are about in path, or remove them")
         if self.columns is not None and len(set(self.columns)) != len(self.columns):
@@ -139,12 +117,12 @@ class Attributes(Settings):
             if not each_has_some or len(set(values)) != len(values):
                 raise ValueError(f"groups.{name}: give each group its values, and each value to one group")
             if name in self.edges:
-                raise ValueError(f"groups.{name}: edges.{name} cuts it already; keep one of them")
+                raise ValueError(f"{name} is set in both groups and edges; remove one")
         return self
 
 
 class Synthetic(Settings):
-    """Size of the synthetic source (a table `[source.synthetic]`)."""
+    """Hold the size of the synthetic source (`[source.synthetic]`)."""
 
     users: int = Field(default=2000, ge=2)
     items: int = Field(default=500, ge=2)
@@ -157,11 +135,25 @@ class Synthetic(Settings):
     )
     seed: int = Field(default=0, ge=0)
 
+    def check(self, privacy: Privacy) -> None:
+        """Refuse fewer people than the promised groups need."""
+        if self.users < privacy.k:
+            raise ValueError(
+                f"source.synthetic.users {self.users} is below privacy.k {privacy.k}: not one group can be formed; "
+                "raise users or lower k"
+            )
+        groups = self.users // privacy.k
+        if groups < privacy.l:
+            raise ValueError(
+                f"privacy.l {privacy.l} exceeds the {groups} groups that {self.users} users can form at "
+                f"k={privacy.k}; lower l or k"
+            )
+
 
 class Source(Settings):
-    """A rating source: format, place, and how to read it."""
+    """Hold a rating source: format, place, and how to read it."""
 
-    format: FormatName
+    format: Annotated[str, AfterValidator(_known_format)]
     path: str | None = None
     columns: Columns = Columns()
     delimiter: str = Field(default=",", min_length=1, max_length=1)
@@ -174,9 +166,10 @@ class Source(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _scale_of_known_formats(cls, data: object) -> object:
-        if isinstance(data, dict) and "scale" not in data and data.get("format") in SCALES:
-            return {**data, "scale": SCALES[data["format"]]}
+    def _scale_of_format(cls, data: object) -> object:
+        if isinstance(data, dict) and "scale" not in data and data.get("format") in formats.names():
+            scale = formats.declared(data["format"]).scale
+            return {**data, "scale": scale} if scale else data
         return data
 
     @field_validator("scale", mode="before")
@@ -196,8 +189,8 @@ class Source(Settings):
     def _consistent(self) -> "Source":
         low, high = self.scale
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
-            raise ValueError(f"scale [{low}, {high}] is upside down or empty; put the lowest rating first")
-        if self.path is None and self.format != "synthetic":
+            raise ValueError(f"scale [{low}, {high}]: the lowest rating must be below the highest")
+        if self.path is None and self.declared.needs_path:
             raise ValueError(
                 f"format '{self.format}' needs a path; add path = \"…\" ({{snapshot}} is filled in)"
             )
@@ -206,7 +199,7 @@ class Source(Settings):
 
     def _attributes_exist(self) -> None:
         given = self.attributes
-        own = OWN_ATTRIBUTES.get(self.format, ())
+        own = self.declared.attributes
         if given.path is None and (unknown := sorted(set(given.columns or ()) - set(own))):
             has = f"has {', '.join(own)}" if own else "has no user table of its own"
             raise ValueError(
@@ -219,16 +212,26 @@ class Source(Settings):
                 raise ValueError(f"attributes.{key}: {', '.join(unknown)} is none of attributes.columns")
 
     @property
+    def declared(self) -> Format:
+        """Return what the format declares about itself."""
+        return formats.declared(self.format)
+
+    @property
+    def format_settings(self) -> Any:
+        """Return the table of settings that belongs to this format alone; None: it has no such table."""
+        return getattr(self, self.declared.table) if self.declared.table else None
+
+    @property
     def attribute_names(self) -> tuple[str, ...]:
-        """The attributes of people that this source is asked for."""
+        """Return the user attributes that are read from this source."""
         if self.attributes.columns is not None:
             return self.attributes.columns
-        return tuple(name for name in OWN_ATTRIBUTES.get(self.format, ()) if name in USUAL_ATTRIBUTES)
+        return tuple(name for name in self.declared.attributes if name in USUAL_ATTRIBUTES)
 
     @property
     def attribute_edges(self) -> dict[str, tuple[float, ...]]:
-        """Where numbers are cut: as the file says, else as is usual for the format's own table."""
-        own = OWN_EDGES.get(self.format, {}) if self.attributes.path is None else {}
+        """Return where numbers are cut into ranges: as the release file says, else as the format declares."""
+        own = self.declared.attribute_edges if self.attributes.path is None else {}
         return {
             name: e for name, e in own.items() if name not in self.attributes.groups
         } | self.attributes.edges

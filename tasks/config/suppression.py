@@ -1,4 +1,4 @@
-"""[suppression]: items that few people rated are left out (paper 002, section 5)."""
+"""[suppression]: items that few people rated are left out ([Frankowski2006], section 5)."""
 
 from pydantic import Field
 
@@ -6,7 +6,7 @@ from tasks.config.base import Settings
 
 
 class Suppression(Settings):
-    """How much is left out."""
+    """Hold how many items are left out."""
 
     share: float | None = Field(
         default=None,

@@ -1,4 +1,4 @@
-"""What a user table says about the people who have ratings. Secret, but for the figures."""
+"""Match the attributes of a user table with the users who have ratings. Secret, except for the counts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,12 +6,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tasks.data.ratings import Ratings, write_attributes
 from tasks.errors import UsageError
-from tasks.ratings import Ratings, write_attributes
 
 
 def write_known(directory: Path, table: pa.Table | None, needed: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Put what a table of `formats.attributes` says beside the ratings in a directory; returns the figures."""
+    """Write the attributes in a table of `formats.attributes` beside the ratings in a directory; return the counts."""
     known = known_of(Ratings(directory).user_ids(), table)
     refuse_unknown(known, needed)
     if known:
@@ -20,7 +20,7 @@ def write_known(directory: Path, table: pa.Table | None, needed: Sequence[str]) 
 
 
 def known_of(users: pa.Array, table: pa.Table | None) -> dict[str, pa.Array]:
-    """The class of each of some users (null: not known), by attribute, from a table of `formats.attributes`."""
+    """Return the class of each user (null: not known), by attribute, from a table of `formats.attributes`."""
     if table is None:
         return {}
     row = pc.index_in(users, value_set=table.column("user").combine_chunks())
@@ -28,17 +28,17 @@ def known_of(users: pa.Array, table: pa.Table | None) -> dict[str, pa.Array]:
 
 
 def figures(values: pa.Array) -> dict[str, int]:
-    """Of how many people an attribute is known, and how many classes it has among them; no value."""
+    """Return for how many users an attribute is known and the number of its classes among them, but no value."""
     return {"known": len(values) - values.null_count, "classes": pc.count_distinct(values).as_py()}
 
 
 def refuse_unknown(known: dict[str, pa.Array], needed: Sequence[str]) -> None:
-    """Refuse a table that is about others, and `needed` attributes in which nobody can be told from anybody."""
+    """Refuse a table about other users, and `needed` attributes in which the users do not differ."""
     if known and not any(figures(values)["known"] for values in known.values()):
         raise UsageError(
-            "the user table says nothing of anybody who has ratings",
+            "the user table has no user who has ratings",
             where="source.attributes",
-            remedy="write user ids alike in both, or do without the table",
+            remedy="use the same user ids in both, or remove the table",
         )
     for name in needed:
         if name not in known:

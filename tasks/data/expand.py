@@ -1,7 +1,7 @@
-"""Expand: a published release as ordinary (user, item, rating) rows, for programs that know nothing of groups.
+"""Write a published release as ordinary (user, item, rating) rows, for programs that do not know groups.
 
-Every member of a group is written out with the group's whole profile, in the order of the groups and of the
-pseudonyms within them. Memory holds the ids and one block, whatever the size of the release.
+Every member of a group is written with the group's whole profile, in the order of the groups and of the pseudonyms
+within them. Memory holds the ids and one block, for a release of any size.
 """
 
 import contextlib
@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tasks import profiles
+from tasks.data import profiles
 from tasks.errors import DiskFull, Refused, UsageError, is_full
 from tasks.kernels.text_rows import tail_bytes, write_rows
 from tasks.store import digest, read_json, remove, sync_directory
 
-TEXT_BYTES = 8 * 2**20  # put together before they are written
-CELLS_PER_BLOCK = 50_000  # of profiles; a float takes some 60 bytes while it becomes text
+TEXT_BYTES = 8 * 2**20  # collected before they are written
+CELLS_PER_BLOCK = 50_000  # of profiles; a float takes about 60 bytes while it becomes text
 ENCODINGS: dict[str, np.dtype] = {
     "uint8": np.dtype("u1"),
     "uint16": np.dtype("<u2"),
@@ -35,7 +35,7 @@ Report = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Layout:
-    """How a format writes rows, and which characters of an id it cannot carry."""
+    """Define how a format writes rows, and which characters it cannot represent in an id."""
 
     header: str
     separator: str
@@ -45,14 +45,14 @@ class Layout:
     file: Callable[[Path], str | None]  # the file's name inside OUT; None: OUT is the file
 
     def field(self, text: str) -> str:
-        """An id as this format writes it."""
+        """Return an id as this format writes it."""
         if self.quoted and any(character in text for character in f'{self.separator}"\r\n'):
             return '"' + text.replace('"', '""') + '"'
         return text
 
 
-# MovieLens' own files quote nothing and have a time for each rating; a release has none: 0. RecBole looks for a file
-# that is called like its directory.
+# MovieLens' own files quote nothing and have a time for each rating; a release has none: 0. RecBole expects a file with
+# the name of its directory.
 LAYOUTS = {
     "csv": Layout("user,item,rating\n", ",", "\n", True, "", lambda out: None),
     "movielens": Layout(
@@ -71,14 +71,14 @@ LAYOUTS = {
 
 @dataclass(frozen=True)
 class Texts:
-    """Many short texts in one array of bytes: text i is data[at[i] : at[i + 1]]."""
+    """Hold many short texts in one array of bytes: text i is data[at[i] : at[i + 1]]."""
 
     data: np.ndarray
     at: np.ndarray
 
     @classmethod
     def of(cls, texts: pa.Array) -> "Texts":
-        """From strings."""
+        """Return texts from strings."""
         array = texts.cast(pa.large_string())
         _, ends, data = array.buffers()
         return cls(
@@ -88,13 +88,15 @@ class Texts:
 
 
 def expand(published: Path, to: str, out: Path, progress: Report) -> dict[str, Any]:
-    """Write a release as `to` says; `out` appears whole or not at all. Returns what was written."""
+    """Write a release in the format `to`; `out` appears whole or not at all. Return what was written."""
     layout = LAYOUTS[to]
     out = out.absolute()
     if out.exists() or out.is_symlink():
-        raise UsageError("this exists already", where=str(out), remedy="choose another place or remove it")
+        raise UsageError(
+            "the output exists already", where=str(out), remedy="choose another place or remove it"
+        )
     if not out.parent.is_dir():
-        raise UsageError("there is no such directory", where=str(out.parent), remedy="make it first")
+        raise UsageError("there is no such directory", where=str(out.parent), remedy="create it first")
     manifest = _verified(published)
     items = pq.read_table(published / "items.parquet").column("item").to_pylist()
     members = pq.read_table(published / "members.parquet").sort_by(
@@ -136,7 +138,7 @@ def expand(published: Path, to: str, out: Path, progress: Report) -> dict[str, A
 
 
 def _blocks(path: Path, kind: np.dtype) -> Iterator[profiles.Profiles]:
-    """All profiles in blocks of at most CELLS_PER_BLOCK cells, or of one profile."""
+    """Yield all profiles in blocks of at most CELLS_PER_BLOCK cells, or of one profile."""
     for block in profiles.blocks(path, kind):
         start = 0
         while start < len(block.groups):
@@ -147,7 +149,7 @@ def _blocks(path: Path, kind: np.dtype) -> Iterator[profiles.Profiles]:
 
 
 class _Writer:
-    """Turns blocks of profiles into lines."""
+    """Write blocks of profiles as lines."""
 
     def __init__(self, file: BinaryIO, items: Texts, layout: Layout, manifest: dict[str, Any]) -> None:
         self.kind, low, step = _coding(manifest)
@@ -161,11 +163,11 @@ class _Writer:
             self._known = Texts.of(pa.array([f"{value}{self._end}" for value in values.tolist()]))
 
     def write(self, block: profiles.Profiles, groups: np.ndarray, users: list[str]) -> int:
-        """Write all rows of some members, each of them in the given group of the block; returns their number."""
+        """Write all rows of some members, each of them in the given group of the block; return their number."""
         items = np.empty(0, np.int32) if block.items is None else block.items
         self._require_sound(block)
         if self._known is None:
-            # As text a float has the fewest digits that give it back.
+            # As text a float has the fewest digits from which it can be read back.
             shortest = pa.array(block.codes).cast(pa.string())
             ratings = Texts.of(pc.binary_join_element_wise(shortest, self._end, ""))
             codes = np.arange(len(block.codes))
@@ -198,7 +200,7 @@ class _Writer:
 
 
 def _require(sound: bool, what: str) -> None:
-    """A release with the right digests that is not a release: its publisher made it so."""
+    """Refuse a release whose files have the right digests but contradict each other."""
     if not sound:
         raise Refused(
             f"there are {what}", where="groups.parquet, members.parquet", remedy="run murmur verify on it"
@@ -212,10 +214,10 @@ def _write_all(file: BinaryIO, data: np.ndarray) -> None:
 
 
 def _verified(published: Path) -> dict[str, Any]:
-    """The manifest, once every file it names has its digest."""
+    """Return the manifest, after every file it names was found to have its digest."""
     if not (published / "manifest.json").is_file():
         raise UsageError(
-            "there is no release", where=str(published), remedy="give the directory of a manifest.json"
+            "there is no release here", where=str(published), remedy="give the directory of a manifest.json"
         )
     try:
         manifest = read_json(published / "manifest.json")
@@ -230,19 +232,19 @@ def _verified(published: Path) -> dict[str, Any]:
         raise Refused(
             "the manifest cannot be read",
             where=str(published / "manifest.json"),
-            remedy="fetch the release anew",
+            remedy="fetch the release again",
         ) from None
     if wrong or missing:
         raise Refused(
             f"not as published: {', '.join([*wrong, *sorted(missing)])}",
             where=str(published),
-            remedy="fetch the release anew; murmur verify says more",
+            remedy="fetch the release again; murmur verify shows details",
         )
     return manifest
 
 
 def _coding(manifest: dict[str, Any]) -> tuple[np.dtype, float, float]:
-    """How ratings are stored, the lowest one and the step between codes (floats need no step)."""
+    """Return how ratings are stored, the lowest one and the step between codes (floats need no step)."""
     kind = ENCODINGS[manifest["rating_encoding"]]
     low = float(manifest["rating_scale"][0])
     step = float(manifest["rating_step"]) if kind.kind == "u" else 1.0
@@ -252,12 +254,12 @@ def _coding(manifest: dict[str, Any]) -> tuple[np.dtype, float, float]:
 
 
 def _require_writable(ids: list[str], layout: Layout, to: str, where: Path) -> None:
-    """Refuse ids that the format would garble, before anything is written."""
+    """Refuse ids that the format cannot represent, before anything is written."""
     bad = [position for position, text in enumerate(ids) if any(mark in text for mark in layout.forbidden)]
     if bad:
         marks = ", ".join(repr(mark) for mark in layout.forbidden)
         raise UsageError(
-            f"{len(bad):,} ids contain one of {marks}, which --to {to} cannot carry",
+            f"{len(bad):,} ids contain one of {marks}, which --to {to} cannot represent",
             where=f"{where}, first in row {bad[0] + 1}",
             remedy="use --to csv, which quotes them",
         )
@@ -265,12 +267,14 @@ def _require_writable(ids: list[str], layout: Layout, to: str, where: Path) -> N
 
 @contextlib.contextmanager
 def _arriving(out: Path) -> Iterator[Path]:
-    """A place beside `out` to write to; it gets its name when all is written and is gone when something fails."""
+    """Yield a place beside `out` to write to; it is renamed when all is written and removed when something fails."""
     arriving = out.with_name(f".{out.name}.{os.getpid()}.arriving")
     try:
         yield arriving
         if out.exists():
-            raise UsageError("this exists by now", where=str(out), remedy="choose another place")
+            raise UsageError(
+                "the output was created by another process", where=str(out), remedy="choose another place"
+            )
         arriving.rename(out)
         sync_directory(out.parent)
     except OSError as problem:
@@ -279,7 +283,7 @@ def _arriving(out: Path) -> Iterator[Path]:
         raise DiskFull(
             "the disk is full",
             where=str(out.parent),
-            remedy="make room; a padded release has users × items rows",
+            remedy="free some space; a padded release has users × items rows",
         ) from None
     finally:
         arriving.unlink(missing_ok=True) if arriving.is_file() else remove(arriving)

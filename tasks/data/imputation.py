@@ -1,23 +1,23 @@
-"""Filled ratings: what was rated, and in the place of what was not an imputed value (paper 003, section 3, step 1).
+"""Write imputed values for missing ratings ([Casino2015], section 3, step 1).
 
-Written like a padding model (users.npy, items.npy, model.json), so that `open_model` reads it.
+In the form of a fitted model (users.npy, items.npy, model.json), so that `factors.open_model` reads them.
 """
 
 from pathlib import Path
 
 import numpy as np
 
-from tasks.kernels import impute
+from tasks.data.ratings import Ratings, Side
+from tasks.kernels import fill_models
 from tasks.kernels.padded import LowRank
-from tasks.ratings import Ratings, Side
 from tasks.store import write_json
 
 
 def write_imputed(
-    directory: Path, ingest: Path, kind: str, *, scale: tuple[float, float], fewest: int
+    directory: Path, ratings: Ratings, kind: str, *, scale: tuple[float, float], fewest: int
 ) -> None:
-    """Fit "central", "item-mean" or "user-mean" and write it."""
-    model = _impute(Ratings(ingest), kind, scale, fewest)
+    """Fit the imputation "central", "item-mean" or "user-mean" and write it."""
+    model = _impute(ratings, kind, scale, fewest)
     directory.mkdir()
     np.save(directory / "users.npy", model.users)
     np.save(directory / "items.npy", model.items)
@@ -26,18 +26,18 @@ def write_imputed(
 
 def _impute(ratings: Ratings, kind: str, scale: tuple[float, float], fewest: int) -> LowRank:
     if kind == "central":
-        return impute.central((ratings.n_users, ratings.n_items), scale)
+        return fill_models.centre_model((ratings.n_users, ratings.n_items), scale)
     centre = sum(scale) / 2
     if kind == "item-mean":
         totals, counts = _real_sums(ratings, "item", np.ones(ratings.n_users))
-        return impute.item_means(ratings.n_users, totals, counts, fewest, centre)
+        return fill_models.item_mean_model(ratings.n_users, totals, counts, fewest, centre)
     known = (ratings.real_raters() >= fewest).astype(np.float64)
     totals, counts = _real_sums(ratings, "user", known)
-    return impute.user_means(ratings.n_items, totals, counts, fewest, centre)
+    return fill_models.user_mean_model(ratings.n_items, totals, counts, fewest, centre)
 
 
 def _real_sums(ratings: Ratings, of: str, counted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sum and number of what people really gave, of each item or user: made-up ratings must not hide a single one."""
+    """Return sum and number of the real ratings of each item or user: made-up ones must not hide that few are real."""
     totals, counts = _sums(ratings.by_item if of == "item" else ratings.by_user, counted)
     if ratings.added is not None:
         made_up = ratings.added.whole().astype(np.float64)
@@ -49,7 +49,7 @@ def _real_sums(ratings: Ratings, of: str, counted: np.ndarray) -> tuple[np.ndarr
 
 
 def _sums(side: Side, counted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sum and number of each row's ratings in the columns that count."""
+    """Return sum and number of each row's ratings in the counted columns."""
     totals, counts = np.empty(side.rows), np.empty(side.rows)
     for start, stop in side.blocks():
         block = side.block(start, stop).astype(np.float64)

@@ -1,6 +1,6 @@
-"""Ratings without some of their items, written in blocks: as large as ingest's, they never lie in memory.
+"""Write ratings without some of their items, in blocks: they need not fit into memory.
 
-People who rated nothing else are left out with the items: an empty record tells no taste, only that somebody is there.
+Users who rated nothing else are left out with the items: an empty record only reveals that a user exists.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from tasks.ratings import Ratings, Side, write_attributes, write_chunks, write_ids
+from tasks.data.ratings import Ratings, Side, write_attributes, write_chunks, write_ids
 from tasks.store import write_json
 
 RATINGS_PER_BLOCK = 2_000_000
@@ -17,14 +17,14 @@ WHY = "items that few people rated are left out, and with them people who rated 
 
 
 def fewest_ratings(counts: np.ndarray, share: float) -> int:
-    """The number of ratings that an item must have to stay: the smallest with which at least this share of the items
-    goes (paper 002, section 5.1: "items that have fewer ratings than a specified threshold")."""
+    """Return how many ratings an item needs to be kept: the smallest number that removes at least this share of items
+    ([Frankowski2006], section 5.1: "items that have fewer ratings than a specified threshold")."""
     gone = int(np.ceil(share * len(counts) - 1e-9))
     return 0 if gone == 0 else int(np.sort(counts)[gone - 1]) + 1
 
 
 def write_without(ratings: Ratings, stay: np.ndarray, out: Path) -> dict[str, int]:
-    """A directory of ratings with only the items that stay (a boolean per item), and withheld.json; returns counts."""
+    """Write a directory of ratings with only the items that stay (a mask), and withheld.json; return counts."""
     by_user, by_item = ratings.by_user, ratings.by_item
     counts = np.concatenate(
         [np.zeros(0, np.int64), *(_kept_counts(by_user, block, stay) for block in _blocks(by_user))]
@@ -49,7 +49,7 @@ def _blocks(side: Side) -> list[tuple[int, int]]:
 
 
 def _kept_counts(side: Side, block: tuple[int, int], stay: np.ndarray) -> np.ndarray:
-    """How many ratings of each of these rows are of columns that stay."""
+    """Count the ratings of each of these rows in columns that stay."""
     start, stop = block
     indptr = np.asarray(side.indptr[start : stop + 1])
     kept = np.concatenate([[0], np.cumsum(stay[side.indices[indptr[0] : indptr[-1]]])])
@@ -64,7 +64,7 @@ def _write_side(
     counts: np.ndarray,
     timestamps: np.ndarray | None = None,
 ) -> None:
-    """One orientation: the ratings whose row and column both stay, renumbered, in the order they have."""
+    """Write one orientation: the ratings whose row and column both stay, renumbered, in the same order."""
     directory.mkdir(parents=True)
     np.save(directory / "indptr.npy", np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
     total, place = int(counts.sum()), np.cumsum(columns) - 1

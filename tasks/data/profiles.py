@@ -1,7 +1,7 @@
-"""Group profiles on disk: parts, the published file (the contract's groups.parquet), arrays to look things up in.
+"""Hold group profiles on disk: parts, the published groups.parquet (docs/release-format.md), arrays for look-ups.
 
-Workers write parts, one per block of groups; `join` makes one file of them, a row group each. Nobody ever holds all
-profiles: they are read in blocks, or mapped from the arrays that `unpack` leaves.
+Workers write parts, one per block of groups; `join` makes one file of them, a row group each. No process ever holds all
+profiles: they are read in blocks, or mapped from the arrays that `unpack` writes.
 """
 
 import contextlib
@@ -30,7 +30,8 @@ SCHEMA = pa.schema(
 )
 # Codes of padded profiles made from random factors, in million cells per CPU-second, on a busy machine: uncompressed
 # they are written at 1,700 and read at 2,900; zstd level 1 writes 330, reads 880 and halves them; level 3 writes 70;
-# lz4 saves 1 %. All profiles of a Netflix-sized release are below 2 GB as they are: not compressed. Item lists are.
+# lz4 saves 1 %. All profiles of a Netflix-sized release are below 2 GB uncompressed, so they are not compressed. Item
+# lists are.
 ITEM_LISTS = {"compression": "zstd", "compression_level": 1}
 EVERY_ITEM = {"compression": "none"}
 ROWS_PER_BLOCK = 1024
@@ -39,7 +40,7 @@ BYTES_PER_BLOCK = 4 * 2**20  # fewer rows where profiles are long
 
 @dataclass(frozen=True)
 class Coding:
-    """How a release writes a value: as the number it is, or as a code that counts steps from the lowest rating."""
+    """Define how a release writes a value: as a number, or as a code that counts steps from the lowest rating."""
 
     encoding: str
     low: float = 0.0
@@ -48,12 +49,12 @@ class Coding:
 
     @classmethod
     def in_steps(cls, scale: tuple[float, float], step: float) -> "Coding":
-        """The smallest codes that hold every step of the scale."""
+        """Return the smallest codes that hold every step of the scale."""
         return cls({1: "uint8", 2: "uint16"}[code_type(scale, step).itemsize], scale[0], step)
 
     @classmethod
     def of(cls, config: ReleaseConfig) -> "Coding":
-        """As the method's profiler says; in steps of the scale where it says nothing."""
+        """Return the coding of the method's profiler, or steps of the scale where it declares none."""
         profiler = methods.profiler(config)
         if hasattr(profiler, "coding"):
             return profiler.coding(config)
@@ -61,11 +62,11 @@ class Coding:
 
     @property
     def dtype(self) -> np.dtype:
-        """The little-endian type of a code."""
+        """Return the little-endian type of a code."""
         return np.dtype(self.encoding).newbyteorder("<")
 
     def values(self, codes: np.ndarray) -> np.ndarray:
-        """What the codes stand for, as float32."""
+        """Return the values of codes, as float32."""
         if self.step is None:
             return codes
         return codes * np.float32(self.step) + np.float32(self.low)
@@ -73,7 +74,7 @@ class Coding:
 
 @dataclass(frozen=True)
 class Profiles:
-    """Profiles of consecutive groups: cell c of row r lies at indptr[r] + c; items None: every item, in order."""
+    """Hold profiles of consecutive groups: cell c of row r is at indptr[r] + c; items None: every item, in order."""
 
     groups: np.ndarray
     sizes: np.ndarray
@@ -83,16 +84,16 @@ class Profiles:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Number of items each group holds."""
+        """Return the number of items each group holds."""
         return np.diff(self.indptr)
 
     def matrix(self, values: np.ndarray, n_items: int) -> sp.csr_array:
-        """Some value of each cell as a matrix; only for profiles that list their items."""
+        """Return a matrix of one value per cell; only for profiles that list their items."""
         assert self.items is not None
         return sp.csr_array((values, self.items, self.indptr), shape=(len(self.sizes), n_items))
 
     def rows(self, start: int, stop: int) -> "Profiles":
-        """Some of these groups."""
+        """Return some of these groups."""
         cells = slice(self.indptr[start], self.indptr[stop])
         return Profiles(
             self.groups[start:stop],
@@ -103,7 +104,7 @@ class Profiles:
         )
 
     def cells(self, row: np.ndarray, item: np.ndarray) -> np.ndarray:
-        """Codes of single cells as float64, NaN where the group does not hold the item."""
+        """Return the codes of single cells as float64, NaN where the group does not hold the item."""
         if self.items is None:
             return self.codes[self.indptr[row] + item].astype(np.float64)
         place = find_cells(self.indptr, self.items, row, item)
@@ -113,17 +114,17 @@ class Profiles:
 
 
 def write_dense(path: Path, first_group: int, sizes: np.ndarray, codes: np.ndarray) -> None:
-    """A part of profiles that rate every item, one row of codes per group."""
+    """Write a part of profiles that rate every item, one row of codes per group."""
     _write(path, first_group, sizes, None, np.full(len(codes), codes.shape[1]), codes.reshape(-1))
 
 
 def write_sparse(path: Path, first_group: int, sizes: np.ndarray, codes: sp.csr_array) -> None:
-    """A part of profiles that rate some items (column indices sorted)."""
+    """Write a part of profiles that rate some items (column indices sorted)."""
     _write(path, first_group, sizes, codes.indices, np.diff(codes.indptr), codes.data)
 
 
 def join(parts: Sequence[Path], path: Path, progress: Callable[[int], None] = lambda done: None) -> None:
-    """Make one file of the parts, each a row group of its own, and remove them."""
+    """Write one file of the parts, each a row group of its own, and remove them."""
     with _row_groups(path) as add:
         for done, part in enumerate(parts, start=1):
             with pa.memory_map(str(part)) as source:
@@ -133,8 +134,8 @@ def join(parts: Sequence[Path], path: Path, progress: Callable[[int], None] = la
 
 
 def write_dense_blocks(path: Path, blocks: Iterable[tuple[int, np.ndarray, np.ndarray]]) -> int:
-    """Profiles that rate every item, straight to the file, each block (first group, sizes, codes) a row group of its
-    own; returns the number of cells."""
+    """Write profiles that rate every item directly to the file, each block (first group, sizes, codes) a row group of
+    its own; return the number of cells."""
     cells = 0
     with _row_groups(path) as add:
         for first_group, sizes, codes in blocks:
@@ -146,7 +147,7 @@ def write_dense_blocks(path: Path, blocks: Iterable[tuple[int, np.ndarray, np.nd
 
 @contextlib.contextmanager
 def _row_groups(path: Path) -> Iterator[Callable[[pa.Table], None]]:
-    """A file that takes tables, a row group each."""
+    """Open a file and yield a function that adds a table to it as a row group."""
     with contextlib.ExitStack() as open_files:
         writer = None
 
@@ -162,18 +163,18 @@ def _row_groups(path: Path) -> Iterator[Callable[[pa.Table], None]]:
 
 
 def is_dense(path: Path) -> bool:
-    """Whether the profiles rate every item (a method publishes all of them so, or none)."""
+    """Return whether the profiles rate every item (of a release either all profiles do, or none)."""
     first = next(_open(path).iter_batches(batch_size=1, columns=["items"]), None)
     return first is not None and first.column(0).null_count == len(first)
 
 
 def read_sizes(path: Path) -> np.ndarray:
-    """Group sizes, by group number."""
+    """Return the group sizes, by group number."""
     return pq.read_table(path, columns=["size"]).column("size").to_numpy()
 
 
 def count_ratings(path: Path, n_items: int, code_type: np.dtype) -> int:
-    """How many ratings the release amounts to: each member of a group has its whole profile."""
+    """Return how many ratings the release holds: each member of a group has its whole profile."""
     if is_dense(path):
         return n_items * int(read_sizes(path).sum(dtype=np.int64))
     batches = _open(path).iter_batches(columns=["size", "ratings"], batch_size=ROWS_PER_BLOCK)
@@ -186,30 +187,30 @@ def count_ratings(path: Path, n_items: int, code_type: np.dtype) -> int:
 
 
 def row_groups(path: Path) -> list[int]:
-    """The number of profiles in each row group of the file, in order."""
+    """Return the number of profiles in each row group of the file, in order."""
     found = pq.read_metadata(path)
     return [found.row_group(number).num_rows for number in range(found.num_row_groups)]
 
 
 def blocks(path: Path, code_type: np.dtype) -> Iterator[Profiles]:
-    """All profiles in order, a bounded number of groups at a time."""
+    """Yield all profiles in order, a bounded number of groups at a time."""
     known = pq.read_metadata(path)
     for number in range(known.num_row_groups):
         group = known.row_group(number)
         fitting = BYTES_PER_BLOCK * group.num_rows // max(group.total_byte_size, 1)
-        # Opened anew: what was read of a mapping counts as this process' memory until the mapping is gone.
+        # Opened anew: pages read from a mapping count as this process' memory until the mapping is closed.
         for batch in _open(path).iter_batches(max(1, min(ROWS_PER_BLOCK, fitting)), row_groups=[number]):
             yield _profiles(batch, code_type)
 
 
 def read_row_group(path: Path, number: int, code_type: np.dtype) -> Profiles:
-    """The profiles of one row group, as many as `join` was given in one part."""
+    """Return the profiles of one row group, as many as `join` was given in one part."""
     [batch] = _open(path).read_row_group(number).combine_chunks().to_batches()
     return _profiles(batch, code_type)
 
 
 def unpack(path: Path, directory: Path, code_type: np.dtype) -> None:
-    """Leave all profiles as plain arrays that any process can map: see `open_unpacked`."""
+    """Write all profiles as plain arrays that any process can map: see `open_unpacked`."""
     directory.mkdir()
     dense = is_dense(path)
     lengths = [np.zeros(1, np.int64)]
@@ -224,7 +225,7 @@ def unpack(path: Path, directory: Path, code_type: np.dtype) -> None:
 
 
 def open_unpacked(directory: Path, code_type: np.dtype) -> Profiles:
-    """Profiles as `unpack` left them, memory-mapped: only what is looked at is read."""
+    """Open profiles as `unpack` wrote them, memory-mapped: only the pages used are read."""
     indptr, sizes = (np.load(directory / f"{name}.npy", mmap_mode="r") for name in ("indptr", "sizes"))
 
     def mapped(name: str, kind: np.dtype) -> np.ndarray:
@@ -255,14 +256,14 @@ def _profiles(batch: pa.RecordBatch, code_type: np.dtype) -> Profiles:
 
 
 def _binary(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Where each value of a binary column ends (and the first begins), and the bytes of all."""
+    """Return where each value of a binary column ends (and the first begins), and the bytes of all."""
     _, ends, data = column.buffers()
     places = np.frombuffer(ends, np.int32)[column.offset : column.offset + len(column) + 1]
     return places, np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
 
 
 def _items(column: pa.ListArray, indptr: np.ndarray) -> np.ndarray | None:
-    """The items of all cells; None where every group holds every item."""
+    """Return the items of all cells; None where every group holds every item."""
     if column.null_count == len(column):
         return None
     listed = column.flatten().to_numpy()

@@ -1,13 +1,13 @@
-"""Ratings on disk: the same ratings by user and by item, as memory-mapped arrays.
+"""Hold ratings on disk: the same ratings by user and by item, as memory-mapped arrays.
 
-Workers open the directory themselves and touch only the pages of their block, so ratings never travel through
-the Dask scheduler and never have to fit into one process.
+Workers open the directory themselves and read only the pages of their block, so ratings never pass through the Dask
+scheduler and need not fit into one process.
 
     users.parquet  items.parquet            the id of each row and column (strings, sorted)
-    attributes.parquet                      what is known of each user beside ratings, where anything is (null: not)
+    attributes.parquet                      attributes of each user, where the source has any (null: not known)
     by_user/  indptr indices values [timestamps] .npy       CSR, items ascending within a user
     by_item/  indptr indices values .npy                    the transpose, users ascending within an item
-    added/    indptr indices values .npy                    like by_user: those that nobody gave, where some are made up
+    added/    indptr indices values .npy                    like by_user: the made-up ones, where there are any
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ import scipy.sparse as sp
 
 @dataclass(frozen=True)
 class Side:
-    """One orientation of the rating matrix."""
+    """Hold one orientation of the rating matrix."""
 
     indptr: np.ndarray
     indices: np.ndarray
@@ -33,11 +33,11 @@ class Side:
 
     @property
     def rows(self) -> int:
-        """Number of rows."""
+        """Return the number of rows."""
         return len(self.indptr) - 1
 
     def block(self, start: int, stop: int) -> sp.csr_array:
-        """Rows start..stop as a SciPy matrix; only these pages are read."""
+        """Return rows start..stop as a SciPy matrix; only these pages are read."""
         first, last = int(self.indptr[start]), int(self.indptr[stop])
         return sp.csr_array(
             (
@@ -49,7 +49,7 @@ class Side:
         )
 
     def take(self, rows: np.ndarray) -> sp.csr_array:
-        """The given rows, in the given order, as a SciPy matrix."""
+        """Return the given rows, in the given order, as a SciPy matrix."""
         starts = np.asarray(self.indptr[rows])
         counts = np.asarray(self.indptr[rows + 1]) - starts
         indptr = np.concatenate([[0], np.cumsum(counts)])
@@ -60,7 +60,7 @@ class Side:
         )
 
     def blocks(self, entries: int = 500_000, rows: int = 50_000) -> list[tuple[int, int]]:
-        """Consecutive row ranges of about `entries` ratings each; they follow the data, not the workers."""
+        """Return consecutive row ranges of about `entries` ratings each; they follow the data, not the workers."""
         edges = [0]
         while edges[-1] < self.rows:
             first = edges[-1]
@@ -69,41 +69,41 @@ class Side:
         return list(pairwise(edges))
 
     def whole(self) -> sp.csr_array:
-        """All rows as a SciPy matrix."""
+        """Return all rows as a SciPy matrix."""
         return self.block(0, self.rows)
 
     def counts(self) -> np.ndarray:
-        """Ratings per row."""
+        """Return the number of ratings of each row."""
         return np.diff(self.indptr)
 
 
 class Ratings:
-    """A directory of ratings, opened lazily."""
+    """Hold a directory of ratings, opened lazily; cheap to send to a worker."""
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
 
     @property
     def by_user(self) -> Side:
-        """Users as rows."""
+        """Return the ratings with users as rows."""
         return self._side("by_user", self.n_items)
 
     @property
     def by_item(self) -> Side:
-        """Items as rows."""
+        """Return the ratings with items as rows."""
         return self._side("by_item", self.n_users)
 
     @property
     def added(self) -> Side | None:
-        """Those of the ratings that are made up (tasks/steps/obfuscation.py), users as rows; None: people gave all."""
+        """Return the made-up ratings (tasks/steps/obfuscation.py), users as rows; None: all ratings are real."""
         return self._side("added", self.n_items) if (self.directory / "added").is_dir() else None
 
     def made_up_of(self, users: np.ndarray) -> sp.csr_array | None:
-        """What is made up of these users' ratings."""
+        """Return the made-up ratings of these users."""
         return None if self.added is None else self.added.take(users)
 
     def real_raters(self) -> np.ndarray:
-        """How many people really rated each item."""
+        """Return how many users really rated each item."""
         counts = self.by_item.counts()
         return (
             counts if self.added is None else counts - np.bincount(self.added.indices, minlength=len(counts))
@@ -111,30 +111,30 @@ class Ratings:
 
     @property
     def n_users(self) -> int:
-        """Number of users."""
+        """Return the number of users."""
         return pq.read_metadata(self.directory / "users.parquet").num_rows
 
     @property
     def n_items(self) -> int:
-        """Number of items."""
+        """Return the number of items."""
         return pq.read_metadata(self.directory / "items.parquet").num_rows
 
     @property
     def timestamps(self) -> np.ndarray | None:
-        """Seconds since 1970 of each rating in by_user order, where the source has them."""
+        """Return the seconds since 1970 of each rating in by_user order, where the source has them."""
         path = self.directory / "by_user" / "timestamps.npy"
         return np.load(path, mmap_mode="r") if path.exists() else None
 
     def user_ids(self) -> pa.Array:
-        """Source ids of the users, by row. Secret: never outside private/."""
+        """Return the source ids of the users, by row. Secret: never outside private/."""
         return pq.read_table(self.directory / "users.parquet").column("user").combine_chunks()
 
     def item_ids(self) -> list[str]:
-        """Ids of the items, by column."""
+        """Return the ids of the items, by column."""
         return pq.read_table(self.directory / "items.parquet").column("item").to_pylist()
 
     def attributes(self) -> dict[str, pa.DictionaryArray]:
-        """What is known of the users by row, by attribute (null: not known). Secret: never outside private/."""
+        """Return the users' classes by attribute and row (null: not known). Secret: never outside private/."""
         path = self.directory / "attributes.parquet"
         if not path.exists():
             return {}
@@ -149,7 +149,7 @@ class Ratings:
 
 
 def places(wanted: pa.Array, among: pa.Array) -> np.ndarray:
-    """Where each id is among others; −1: nowhere."""
+    """Return the position of each id among others; −1: not there."""
     return (
         pc.fill_null(pc.index_in(wanted, value_set=among), -1).to_numpy(zero_copy_only=False).astype(np.int64)
     )
@@ -162,7 +162,7 @@ def write_ids(directory: Path, column: str, ids: pa.Array | list[str]) -> None:
 
 
 def class_numbers(attribute: pa.DictionaryArray) -> np.ndarray:
-    """Everybody's class as a number, −1 where it is not known. Numbered by name, so whatever the order of rows."""
+    """Return each user's class as a number, −1 where not known; numbered by name, whatever the order of rows."""
     names = pc.sort_indices(attribute.dictionary).to_numpy()
     number = np.empty(len(names) + 1, np.int64)
     number[names], number[-1] = np.arange(len(names)), -1
@@ -189,12 +189,12 @@ def write_matrix(directory: Path, matrix: sp.csr_array, timestamps: np.ndarray |
 
 
 def write_added(directory: Path, added: sp.csr_array) -> None:
-    """Say which of the ratings are made up."""
+    """Write which of the ratings are made up."""
     _write_side(directory / "added", added)
 
 
 def write_chunks(path: Path, dtype: type, length: int, chunks: Iterable[np.ndarray]) -> None:
-    """A .npy file written chunk by chunk: by writing, not by mapping, which a full disk would end with a signal."""
+    """Write a .npy file chunk by chunk; not through a mapping, where a full disk ends the process with a signal."""
     with path.open("wb") as file:
         header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (length,)}
         np.lib.format.write_array_header_1_0(file, header)

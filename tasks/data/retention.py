@@ -1,7 +1,7 @@
-"""Intermediates are secret and not needed for long: they are removed some days after their release is out.
+"""Remove intermediates some days after their release is published: they are secret and not needed for long.
 
-Only results of steps go (`private/<release>/<snapshot>/work`), and only of published snapshots: a refused candidate
-stays for its owner to look at. A cleared step whose inputs are gone recomputes them.
+Only results of steps are removed (`private/<release>/<snapshot>/work`), and only of published snapshots: a refused
+candidate stays for its owner to examine. A cleared step whose inputs are gone recomputes them.
 """
 
 import time
@@ -13,17 +13,17 @@ DAY_SECONDS = 86_400
 
 
 def sweep(store: Store, name: str, older_than_days: float) -> list[Path]:
-    """Remove the intermediates of a release's published snapshots that nobody touched for so many days."""
+    """Remove the intermediates of a release's published snapshots that were not changed for this many days."""
     published = store.root / "published" / name
     removed: list[Path] = []
     if published.resolve().parent != (store.root / "published").resolve():
         return removed  # not a plain name
     for work in sorted((store.root / "private" / name).glob("*/work")):
-        touched = max(
+        last_change = max(
             (file.stat().st_mtime for file in work.rglob("step.json")), default=work.stat().st_mtime
         )
-        is_out = (published / work.parent.name / "manifest.json").exists()
-        if is_out and time.time() - touched >= older_than_days * DAY_SECONDS:
+        is_published = (published / work.parent.name / "manifest.json").exists()
+        if is_published and time.time() - last_change >= older_than_days * DAY_SECONDS:
             remove(work)
             removed.append(work)
     return removed

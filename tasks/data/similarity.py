@@ -1,4 +1,4 @@
-"""How alike two users are (paper section 4.2): the vectors compared and the metric, shared by the grouping steps."""
+"""Define how similar two users are ([Chang2009], section 4.2): the vectors compared and the metric."""
 
 from pathlib import Path
 
@@ -6,15 +6,15 @@ import numpy as np
 
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
-from tasks.kernels.points import DensePoints, LowRankPoints, Points
-from tasks.ratings import Ratings
-from tasks.steps.padding import open_model, open_segments
+from tasks.data.factors import open_model, open_segments
+from tasks.data.ratings import Ratings
+from tasks.kernels.rating_vectors import DenseVectors, LowRankVectors, RatingVectors
 
 DENSE_CELLS = 8_000_000
 
 
 class Similarity(Settings):
-    """The metric, the span of the scale it is relative to, and whether observed ratings stay in the vectors."""
+    """Hold the metric, the span of the scale it is relative to, and whether observed ratings stay in the vectors."""
 
     metric: str
     max_diff: float
@@ -22,39 +22,39 @@ class Similarity(Settings):
 
     @classmethod
     def of(cls, config: ReleaseConfig) -> "Similarity":
-        """The release's way of comparing users."""
+        """Return how a release compares users."""
         low, high = config.source.scale
         keep = config.padding.keep_observed
         return cls(metric=config.clustering.metric, max_diff=high - low, keep_observed=keep)
 
-    def points(self, ingest: Path, padding: Path, users: np.ndarray) -> Points:
-        """Padded rating vectors of some users; predictions alone stay in the space of their factors."""
+    def points(self, ratings: Path, factors: Path, users: np.ndarray) -> RatingVectors:
+        """Return the padded rating vectors of some users; predictions alone stay in the space of their factors."""
         if self.keep_observed:
-            return DensePoints(
-                padded_rows(ingest, padding, users, keep_observed=True), open_segments(padding)
+            return DenseVectors(
+                padded_rows(ratings, factors, users, keep_observed=True), open_segments(factors)
             )
-        return self.as_points(padding, np.asarray(open_model(padding).users[users]))
+        return self.as_points(factors, np.asarray(open_model(factors).users[users]))
 
-    def as_points(self, padding: Path, held: np.ndarray) -> Points:
-        """Vectors of which the steps hold (and pass on) what `Points.held` says: centres, for instance."""
+    def as_points(self, factors: Path, held: np.ndarray) -> RatingVectors:
+        """Return vectors from their stored form (`RatingVectors.array`), which steps pass on: centres, for instance."""
         if self.keep_observed:
-            return DensePoints(held, open_segments(padding))
-        model = open_model(padding)
-        return LowRankPoints(held, open_segments(padding), np.asarray(model.items), model.mean)
+            return DenseVectors(held, open_segments(factors))
+        model = open_model(factors)
+        return LowRankVectors(held, open_segments(factors), np.asarray(model.items), model.mean)
 
     def users_at_once(self, n_items: int) -> int:
-        """Users whose vectors a worker holds while it compares them with all centres: 32 MB."""
+        """Return how many users' vectors a worker holds while it compares them with all centres (32 MB)."""
         return max(1, DENSE_CELLS // n_items) if self.keep_observed else 8_192
 
     @property
     def measure(self) -> dict:
-        """The arguments by which kernels know the metric."""
+        """Return the metric as the keyword arguments of the kernels."""
         return {"metric": self.metric, "max_diff": self.max_diff}
 
 
-def padded_rows(ingest: Path, padding: Path, users: np.ndarray, *, keep_observed: bool) -> np.ndarray:
-    """Predictions of some users for every item, observed ratings in place where they are kept."""
-    model = open_model(padding)
+def padded_rows(ratings: Path, factors: Path, users: np.ndarray, *, keep_observed: bool) -> np.ndarray:
+    """Return predictions of some users for every item, with their observed ratings in place where these are kept."""
+    model = open_model(factors)
     if not keep_observed:
         return model.rows(users)
-    return model.padded_rows(users, Ratings(ingest).by_user.take(users))
+    return model.padded_rows(users, Ratings(ratings).by_user.take(users))

@@ -1,7 +1,8 @@
-"""What is known about people beside their ratings: a table with a row per user, as text columns.
+"""Read user attributes: a table with a row per user, as text columns.
 
 The movielens formats have a user table beside the ratings; any other source may name a csv or parquet table in
-`source.attributes.path`. Values are put together as `source.attributes` says. No message quotes a row: it holds an id.
+`source.attributes.path`. `source.attributes` defines how values are grouped into classes. No message quotes a row,
+because a row holds a user id.
 """
 
 import contextlib
@@ -18,9 +19,9 @@ import pyarrow.parquet as pq
 
 from tasks.config import Source
 from tasks.errors import UsageError
-from tasks.formats._blocks import Piece, numbers
-from tasks.formats._files import Found, NotThere, find, opened, understood
-from tasks.formats._text import Layout, first_row, records
+from tasks.formats._blocks import Piece, parse_numbers
+from tasks.formats._files import NoMatchingFile, SourceFiles, find, open_files, readable_errors
+from tasks.formats._text import Layout, first_row, read_records
 from tasks.formats.parquet import NAMES as PARQUET
 from tasks.formats.parquet import ids
 
@@ -33,21 +34,21 @@ _UNKNOWN = pa.scalar(None, pa.string())
 # --- a data set's own table ---------------------------------------------------------------------------------
 
 
-def beside_ratings(
+def read_user_table(
     source: Source, snapshot: date, file: str, layout: Layout, names: Sequence[str]
 ) -> pa.Table | None:
-    """The user table of a data set, in the same directory or archive as its ratings; None where they stand alone."""
-    found = beside(source, snapshot, file)
+    """Read the user table of a data set from the directory or archive of its ratings; None where there is no table."""
+    found = find_user_table(source, snapshot, file)
     return None if found is None else _text(found, layout, names, ("user", *source.attribute_names))
 
 
-def beside(source: Source, snapshot: date, file: str) -> Found | None:
-    """Where the user table of a data set is, if there is one."""
+def find_user_table(source: Source, snapshot: date, file: str) -> SourceFiles | None:
+    """Locate the user table of a data set in the directory or archive of its ratings; None where there is no table."""
     try:
         found = find(source, snapshot, [file])
-    except NotThere:
+    except NoMatchingFile:
         return None
-    # A source that is a single file is "found" whatever the name asked for.
+    # A source that is a single file is "found" whichever name was requested.
     called = found.files[0].rsplit("/", 1)[-1]
     return found if called in (file, f"{file}.gz") else None
 
@@ -55,22 +56,22 @@ def beside(source: Source, snapshot: date, file: str) -> Found | None:
 # --- a table that is named ----------------------------------------------------------------------------------
 
 
-def moved(source: Source) -> Source:
-    """The source as if its user table were its ratings: where to look for it."""
+def with_user_table_path(source: Source) -> Source:
+    """Return the source with its path replaced by that of its user table, so that the same code finds the table."""
     return source.model_copy(update={"path": source.attributes.path})
 
 
-def named_table(source: Source, snapshot: date) -> Found:
-    """Where the table of `source.attributes.path` is: a file, the only one in an archive, or the parts of a parquet."""
+def named_table(source: Source, snapshot: date) -> SourceFiles:
+    """Locate the table of `source.attributes.path`: a file, the only one in an archive, or the parts of a parquet."""
     with _own_keys():
         try:
-            return find(moved(source), snapshot, PARQUET, several=True)
-        except NotThere:  # an archive may hold a csv
-            return find(moved(source), snapshot)
+            return find(with_user_table_path(source), snapshot, PARQUET, several=True)
+        except NoMatchingFile:  # an archive may hold a csv
+            return find(with_user_table_path(source), snapshot)
 
 
 def read_named_table(source: Source, snapshot: date) -> pa.Table:
-    """The table of `source.attributes.path`."""
+    """Read the table of `source.attributes.path`."""
     found, given = named_table(source, snapshot), source.attributes
     wanted = (given.user, *source.attribute_names)
     with _own_keys():
@@ -85,7 +86,7 @@ def read_named_table(source: Source, snapshot: date) -> pa.Table:
 
 @contextlib.contextmanager
 def _own_keys() -> Iterator[None]:
-    """Readers tell which keys of the ratings to look at; the keys of the table are those below source.attributes."""
+    """Rewrite remedies: readers name the keys of the ratings, the table's keys are below source.attributes."""
     try:
         yield
     except UsageError as error:
@@ -98,13 +99,13 @@ def _own_keys() -> Iterator[None]:
 
 
 def _text(
-    found: Found, layout: Layout, names: Sequence[str], wanted: Sequence[str], *, header: bool = False
+    found: SourceFiles, layout: Layout, names: Sequence[str], wanted: Sequence[str], *, header: bool = False
 ) -> pa.Table:
     piece = Piece(found.files, found.container)
     parts: list[list[pa.Array]] = [[] for _ in wanted]
-    for file, stream in opened(piece):
+    for file, stream in open_files(piece):
         places = _places(names, wanted, file)
-        for block in records(stream, piece, file, layout, BLOCK_BYTES):
+        for block in read_records(stream, piece, file, layout, BLOCK_BYTES):
             if block.misshapen:
                 raise UsageError(
                     f"a line of the user table does not have {layout.columns} columns",
@@ -113,7 +114,7 @@ def _text(
                     + (
                         "check source.attributes.delimiter"
                         if header
-                        else "source.attributes.columns = [] does without"
+                        else "or set source.attributes.columns = [] to use no attributes"
                     ),
                 )
             skip = int(header and len(block.line_of_row) > 0 and block.line_of_row[0] == 1)
@@ -124,10 +125,10 @@ def _text(
     )
 
 
-def _parquet(found: Found, wanted: Sequence[str]) -> pa.Table:
+def _parquet(found: SourceFiles, wanted: Sequence[str]) -> pa.Table:
     tables = []
-    for file, stream in opened(Piece(found.files, found.container)):
-        with understood(file):
+    for file, stream in open_files(Piece(found.files, found.container)):
+        with readable_errors(file):
             table = pq.ParquetFile(stream)
             _places(table.schema_arrow.names, wanted, file)
             read = table.read(columns=list(wanted))
@@ -143,7 +144,7 @@ def _as_text(column: pa.Array, name: str, file: str) -> pa.Array:
         text = pc.cast(column, pa.string())
     except pa.ArrowException:
         raise UsageError(
-            f"the column '{name}' holds {column.type}, which is no text, number or truth value",
+            f"the column '{name}' holds {column.type}; only text, numbers and truth values are supported",
             where=file,
             remedy="export it as text",
         ) from None
@@ -162,11 +163,11 @@ def _places(names: Sequence[str], wanted: Sequence[str], file: str) -> list[int]
     return [list(names).index(name) for name in wanted]
 
 
-# --- putting values together --------------------------------------------------------------------------------
+# --- grouping values into classes ---------------------------------------------------------------------------
 
 
-def tidy(table: pa.Table, source: Source, where: str) -> pa.Table:
-    """One row per user (the last in the table counts), values put together; null: not known."""
+def one_row_per_user(table: pa.Table, source: Source, where: str) -> pa.Table:
+    """Return one row per user (the last in the table counts), values grouped into classes; null: not known."""
     users = table.column("user").combine_chunks().dictionary_encode()
     there = np.flatnonzero(users.is_valid().to_numpy(zero_copy_only=False))
     last = np.full(len(users.dictionary), -1, np.int64)
@@ -184,7 +185,7 @@ def tidy(table: pa.Table, source: Source, where: str) -> pa.Table:
 
 
 def _put_together(column: pa.Array, name: str, source: Source, where: str) -> pa.Array:
-    """The class of everybody; what there is to do is done once per different value."""
+    """Return the class of every user; each different value is converted once."""
     coded = column.dictionary_encode()
     values = pc.utf8_trim_whitespace(coded.dictionary)
     values = pc.if_else(pc.equal(values, ""), _UNKNOWN, values)
@@ -198,7 +199,7 @@ def _put_together(column: pa.Array, name: str, source: Source, where: str) -> pa
         raise UsageError(
             f"the attribute '{name}' has {classes:,} different values, more than {MOST_CLASSES}",
             where=where,
-            remedy=f"put values together with source.attributes.groups.{name}, cut numbers with "
+            remedy=f"group values with source.attributes.groups.{name}, cut numbers with "
             f"source.attributes.edges.{name}, or leave it out of source.attributes.columns",
         )
     return values.take(coded.indices)
@@ -219,15 +220,15 @@ def _grouped(values: pa.Array, groups: dict[str, tuple[str, ...]], name: str, wh
 
 
 def _cut(values: pa.Array, edges: tuple[float, ...], name: str, where: str) -> pa.Array:
-    number = numbers(values)
+    number = parse_numbers(values)
     unknown = values.is_null().to_numpy(zero_copy_only=False)
-    strange = ~np.isfinite(number) & ~unknown
-    if strange.any():
+    not_numeric = ~np.isfinite(number) & ~unknown
+    if not_numeric.any():
         raise UsageError(
-            f"{int(strange.sum()):,} different values of the attribute '{name}' are not numbers, so "
+            f"{int(not_numeric.sum()):,} different values of the attribute '{name}' are not numbers, so "
             f"source.attributes.edges.{name} cannot cut them",
             where=where,
-            remedy="put values together with source.attributes.groups instead, or correct the table",
+            remedy="group values with source.attributes.groups instead, or correct the table",
         )
     shown = [str(int(edge)) if edge.is_integer() else str(edge) for edge in edges]
     ranges = [

@@ -1,6 +1,7 @@
-"""What a format hands over: blocks of acceptable ratings, and which rows were set aside and why.
+"""Represent what a format returns: blocks of acceptable ratings, and an account of the rows set aside.
 
-A message or a reason names a line and a column, never a row's content: it may be a user id.
+A message or a reason names a line and a column, never a row's content, which may be a user id; where the line itself
+is the user id (Jester), the column only.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 
 from tasks.config import Source
 
-# Enough to find the mistake; the counts are complete.
+# Enough to find the mistake in the file; the counts cover all rows.
 OFFENDERS_KEPT = 10
 
 # Text, or a dictionary of text (which may hold more than the rows do, and an id more than once).
@@ -24,11 +25,10 @@ _NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of the source that can be read by itself, on any worker.
+    """Represent a part of the source that any worker can read by itself.
 
-    `files` are fsspec paths, or members of the archive `container`. A piece that begins inside its file
-    counts its lines from its own beginning; `start` and `stop` are bytes (parquet: row groups; synthetic:
-    people).
+    `files` are fsspec paths, or members of the archive `container`. A piece that begins inside its file counts its
+    lines from its own beginning; `start` and `stop` are bytes (parquet: row groups; synthetic: people).
     """
 
     files: tuple[str, ...] = ()
@@ -39,23 +39,27 @@ class Piece:
 
 @dataclass(frozen=True)
 class BadRow:
-    """Where a row was set aside and why."""
+    """Record where a row was set aside and why; `line` is None where it is the user id."""
 
-    line: int
+    line: int | None
     reason: str
     file: str = ""
+    column: int | None = None
 
     def __str__(self) -> str:
-        return (
-            f"{self.file} line {self.line}: {self.reason}"
-            if self.file
-            else f"line {self.line}: {self.reason}"
-        )
+        line = "" if self.line is None else f"line {self.line}"
+        column = "" if self.column is None else f"column {self.column}"
+        place = " ".join(part for part in (self.file, line, column) if part)
+        return f"{place}: {self.reason}" if place else self.reason
+
+    def after(self, lines: int) -> "BadRow":
+        """Return the same row with `lines` more lines before it."""
+        return self if self.line is None else replace(self, line=self.line + lines)
 
 
 @dataclass(frozen=True)
 class RatingBlock:
-    """Acceptable ratings (finite, on the scale, both ids there) and the account of the other rows."""
+    """Hold acceptable ratings (finite, on the scale, with both ids) and the account of the other rows."""
 
     users: Ids
     items: Ids
@@ -66,14 +70,9 @@ class RatingBlock:
     offenders: tuple[BadRow, ...] = ()
     lines: int = 0
 
-    @property
-    def rejected_rows(self) -> int:
-        """Rows set aside, for whatever reason."""
-        return sum(self.rejected.values())
-
-    def moved(self, lines: int) -> "RatingBlock":
-        """The same block with `lines` more lines before it."""
-        return replace(self, offenders=tuple(replace(o, line=o.line + lines) for o in self.offenders))
+    def after(self, lines: int) -> "RatingBlock":
+        """Return the same block with `lines` more lines before it."""
+        return replace(self, offenders=tuple(o.after(lines) for o in self.offenders))
 
 
 def screen(
@@ -82,16 +81,20 @@ def screen(
     ratings: pa.Array,
     timestamps: pa.Array | None,
     *,
-    line_of_row: np.ndarray,
+    line_of_row: np.ndarray | None,
     source: Source,
     file: str = "",
     lines: int = 0,
     misshapen: Sequence[BadRow] = (),
+    column_of_row: np.ndarray | None = None,
 ) -> RatingBlock:
-    """Separate what can be used from what cannot; `misshapen` rows never became columns at all."""
+    """Separate usable rows from the others; `misshapen` rows could not be split into columns at all.
+
+    A format whose line numbers are user ids passes no `line_of_row`, and `column_of_row` instead.
+    """
     low, high = source.scale
-    value = numbers(ratings)
-    when, when_known = (None, np.ones(len(value), bool)) if timestamps is None else seconds(timestamps)
+    value = parse_numbers(ratings)
+    when, when_known = (None, np.ones(len(value), bool)) if timestamps is None else parse_seconds(timestamps)
     with np.errstate(invalid="ignore"):
         problems = {
             "the user id is empty": _empty(users),
@@ -109,7 +112,10 @@ def screen(
         fresh = np.flatnonzero(hit & good)
         if len(fresh):
             rejected[reason] = rejected.get(reason, 0) + len(fresh)
-            offenders += [BadRow(int(line_of_row[row]), reason, file) for row in fresh[:OFFENDERS_KEPT]]
+            offenders += [
+                BadRow(_at(line_of_row, row), reason, file, _at(column_of_row, row))
+                for row in fresh[:OFFENDERS_KEPT]
+            ]
             good[fresh] = False
     rows_read = len(value) + len(misshapen)
     if not good.all():
@@ -123,13 +129,17 @@ def screen(
         timestamps=when,
         rows_read=rows_read,
         rejected=rejected,
-        offenders=tuple(sorted(offenders, key=lambda o: o.line)[:OFFENDERS_KEPT]),
+        offenders=tuple(sorted(offenders, key=lambda o: o.line or 0)[:OFFENDERS_KEPT]),
         lines=lines,
     )
 
 
-def numbers(column: pa.Array) -> np.ndarray:
-    """Numbers or text → float64; NaN where it is no number. (Arrow and no locale: '3,5' is none.)"""
+def _at(numbers: np.ndarray | None, row: int) -> int | None:
+    return None if numbers is None else int(numbers[row])
+
+
+def parse_numbers(column: pa.Array) -> np.ndarray:
+    """Convert numbers or text to float64; NaN for anything else. (No locale: '3,5' is not a number.)"""
     if not _is_text(column.type):
         return _to_numpy(pc.cast(column, pa.float64(), safe=False), np.nan)
     try:
@@ -140,8 +150,8 @@ def numbers(column: pa.Array) -> np.ndarray:
         return _to_numpy(pc.cast(text, pa.float64()), np.nan)
 
 
-def seconds(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Epoch seconds, dates or ISO text → (int64 seconds since 1970, whether it could be read)."""
+def parse_seconds(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Convert epoch seconds, dates or ISO text to (int64 seconds since 1970, whether it could be read)."""
     if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
         zone = column.type.tz if pa.types.is_timestamp(column.type) else None
         return _known(pc.cast(column, pa.timestamp("s", zone), safe=False))
@@ -149,7 +159,7 @@ def seconds(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         value, known = _known(column)
         return value, known & (value > -(2**62)) & (value < 2**62)
     if not _is_text(column.type):
-        return _from_numbers(numbers(column))
+        return _from_numbers(parse_numbers(column))
     for kind in (pa.int64(), pa.timestamp("s")):  # a column of the other kind fails at its first row: cheap
         try:
             return _known(pc.cast(column, kind))
@@ -159,10 +169,10 @@ def seconds(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _mixed(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Timestamps of several kinds, or with bad ones among them: the slow way round."""
+    """Parse timestamps of several kinds, or with bad ones among them: the slow path."""
     import pandas as pd
 
-    value, known = _from_numbers(numbers(column))
+    value, known = _from_numbers(parse_numbers(column))
     rest = np.flatnonzero(~known)
     text = pd.Series(column.take(pa.array(rest)).to_pandas(), dtype="object")
     dates = pd.to_datetime(text, format="ISO8601", errors="coerce", utc=True)

@@ -1,4 +1,4 @@
-"""Finding and opening what a source consists of: plain files, .gz, .zip, directories, any fsspec path."""
+"""Find and open the files of a source: plain files, .gz, .zip, directories, any fsspec path."""
 
 import codecs
 import contextlib
@@ -25,13 +25,13 @@ from tasks.formats._blocks import Piece
 _CUTTABLE = {"utf-8", "ascii", "iso8859-1", "iso8859-15", "cp1252"}
 
 
-class NotThere(UsageError):
-    """A directory or an archive can be read, and no file in it is called as asked for."""
+class NoMatchingFile(UsageError):
+    """Report that a directory or an archive can be read but holds no file of the requested name."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """The files a source consists of, in reading order; `container` is the archive they are members of."""
+class SourceFiles:
+    """Hold the files a source consists of, in reading order; `container` is the archive they are members of."""
 
     files: tuple[str, ...]
     sizes: tuple[int | None, ...]
@@ -39,24 +39,24 @@ class Found:
 
     @property
     def cuttable(self) -> bool:
-        """Whether a reader can begin anywhere in the files."""
+        """Return whether a reader can begin anywhere in the files."""
         return not self.container and not any(f.endswith(".gz") for f in self.files)
 
     @property
     def local(self) -> bool:
-        """Whether reading them twice costs no network."""
+        """Return whether reading the files twice costs no network traffic."""
         return isinstance(_filesystem(self.container or self.files[0])[0], LocalFileSystem)
 
 
 def expand_path(source: Source, snapshot: date) -> str:
-    """The source's path for this snapshot."""
+    """Return the source's path for this snapshot."""
     return (source.path or "").replace("{snapshot}", snapshot.isoformat())
 
 
-def find(source: Source, snapshot: date, names: Sequence[str] = (), *, several: bool = False) -> Found:
-    """The source's file; in a directory or an archive those called like `names` (or the only one)."""
+def find(source: Source, snapshot: date, names: Sequence[str] = (), *, several: bool = False) -> SourceFiles:
+    """Find the source's file; in a directory or an archive, those that match `names` (or the only one)."""
     path = expand_path(source, snapshot)
-    with understood(path):
+    with readable_errors(path):
         filesystem, place = _filesystem(path)
         if isinstance(filesystem, LocalFileSystem):
             path = place  # absolute: a worker may have another working directory
@@ -72,7 +72,7 @@ def find(source: Source, snapshot: date, names: Sequence[str] = (), *, several: 
             }
             return _choose(listing, names, path, several)
         if not path.lower().endswith(".zip"):
-            return Found((path,), (filesystem.size(place),))
+            return SourceFiles((path,), (filesystem.size(place),))
         with filesystem.open(place, "rb") as file, zipfile.ZipFile(file) as archive:
             members = (i for i in archive.infolist() if not i.is_dir() and not _unfinished(i.filename))
             listing = {member.filename: member.file_size for member in members}
@@ -80,33 +80,33 @@ def find(source: Source, snapshot: date, names: Sequence[str] = (), *, several: 
 
 
 def _unfinished(name: str) -> bool:
-    """Whether a file is hidden, or lies where writers keep what is not complete (`_temporary`)."""
+    """Return whether a file is hidden, or lies where writers keep incomplete output (`_temporary`)."""
     return any(part.startswith((".", "_")) for part in PurePosixPath(name).parts)
 
 
 def _choose(
     listing: dict[str, int | None], names: Sequence[str], path: str, several: bool, container: str = ""
-) -> Found:
+) -> SourceFiles:
     wanted = [*names, *(f"{name}.gz" for name in names)] or (["*"] if container else [])
     chosen = sorted(f for f in listing if any(fnmatch(PurePosixPath(f).name, name) for name in wanted))
     if not chosen:
-        nothing = "there is no file in it, or only hidden ones" if container else "this is not a file"
-        raise NotThere(
-            f"no file called {' or '.join(names)} in there" if names else nothing,
+        nothing = "the archive holds no file, or only hidden ones" if container else "this is not a file"
+        raise NoMatchingFile(
+            f"there is no file called {' or '.join(names)} in it" if names else nothing,
             where=path,
             remedy="name the file itself in source.path, or check source.format",
         )
     if len(chosen) > 1 and not several:
         raise UsageError(
-            f"{len(chosen)} files in there could be meant",
+            f"{len(chosen)} files in it match",
             where=path,
             remedy="name one of them in source.path",
         )
-    return Found(tuple(chosen), tuple(listing[f] for f in chosen), container)
+    return SourceFiles(tuple(chosen), tuple(listing[f] for f in chosen), container)
 
 
-def cut(found: Found, block_bytes: int, *, encoding: str = "utf-8") -> list[Piece]:
-    """Pieces of about `block_bytes`: large files cut by byte range where possible, small ones gathered."""
+def cut(found: SourceFiles, block_bytes: int, *, encoding: str = "utf-8") -> list[Piece]:
+    """Cut files into pieces of about `block_bytes`: large files by byte range where possible, small ones gathered."""
     pieces: list[Piece] = []
     gathered: list[str] = []
     gathered_bytes = 0
@@ -131,21 +131,21 @@ def cut(found: Found, block_bytes: int, *, encoding: str = "utf-8") -> list[Piec
 
 
 def states(pieces: list[Piece]) -> dict[str, str]:
-    """A token per file that changes when the file does: from size, time, entity tag, whatever there is."""
+    """Return a token per file that changes when the file does: from size, time, entity tag, whichever is available."""
     found = {}
     for path in {p for piece in pieces for p in ((piece.container,) if piece.container else piece.files)}:
         filesystem, place = _filesystem(path)
-        with understood(path):
+        with readable_errors(path):
             found[path] = filesystem.ukey(place)
     return found
 
 
-def opened(piece: Piece) -> Iterator[tuple[str, BinaryIO]]:
-    """Each file of a piece: what to call it in messages, and its decompressed bytes.
+def open_files(piece: Piece) -> Iterator[tuple[str, BinaryIO]]:
+    """Open each file of a piece; yield its name for messages, and its decompressed bytes.
 
-    Covers what goes wrong on opening; who reads from it wraps that in `understood` as well.
+    Translates the errors of opening; a caller that reads from the stream wraps that in `readable_errors` as well.
     """
-    with contextlib.ExitStack() as stack, understood(piece.container or piece.files[0]):
+    with contextlib.ExitStack() as stack, readable_errors(piece.container or piece.files[0]):
         if piece.container:
             filesystem, place = _filesystem(piece.container)
             archive = stack.enter_context(zipfile.ZipFile(stack.enter_context(filesystem.open(place, "rb"))))
@@ -154,7 +154,7 @@ def opened(piece: Piece) -> Iterator[tuple[str, BinaryIO]]:
                     yield f"{_called(piece.container)}/{member}", _decompressed(inner, member)
         for path in () if piece.container else piece.files:
             filesystem, place = _filesystem(path)
-            with understood(path), filesystem.open(place, "rb") as file:
+            with readable_errors(path), filesystem.open(place, "rb") as file:
                 yield _called(path), _decompressed(file, path)
 
 
@@ -177,8 +177,8 @@ def _filesystem(path: str) -> tuple[Any, str]:
 
 
 @contextlib.contextmanager
-def understood(path: str) -> Iterator[None]:
-    """Turn what can go wrong with a file into words; only reading happens inside."""
+def readable_errors(path: str) -> Iterator[None]:
+    """Translate errors of reading a file into messages for the owner; only reading happens inside."""
     try:
         yield
     except FileNotFoundError:
@@ -189,7 +189,7 @@ def understood(path: str) -> Iterator[None]:
         raise UsageError(
             "the compressed file is damaged or cut short", where=path, remedy="fetch or copy it again"
         ) from None
-    except pa.ArrowException:  # Arrow's own words may quote the row
+    except pa.ArrowException:  # Arrow's own message may quote the row
         raise UsageError(
             "the file cannot be read in this format", where=path, remedy="check source.format and the file"
         ) from None

@@ -1,7 +1,7 @@
-"""Delimited text of any size → records with their true line numbers, in bounded memory.
+"""Read delimited text of any size into records with their true line numbers, in bounded memory.
 
-Arrow's streaming reader does the parsing; this module feeds it whole lines in UTF-8, from any byte range of a
-file, and works out which line each record and each misshapen row stands on.
+Arrow's streaming reader does the parsing; this module feeds it whole lines in UTF-8, from any byte range of a file,
+and computes the line of each record and each misshapen row.
 """
 
 import codecs
@@ -20,9 +20,9 @@ from pyarrow import csv as arrow_csv
 from tasks.config import Source
 from tasks.errors import UsageError
 from tasks.formats._blocks import BadRow, Piece, RatingBlock, screen
-from tasks.formats._files import opened, understood
+from tasks.formats._files import open_files, readable_errors
 
-# Arrow reads up to 32 of its blocks ahead, so they are small whatever source.block_bytes says.
+# Arrow reads up to 32 of its blocks ahead, so they are small whatever the value of source.block_bytes.
 ARROW_BYTES = 2**20
 LINE_LIMIT = 2**20
 MISSHAPEN_LIMIT = 1_000_000
@@ -30,16 +30,24 @@ MISSHAPEN_LIMIT = 1_000_000
 
 @dataclass(frozen=True)
 class Layout:
-    """How a line falls into columns. `separator` may be longer than one character where nothing is quoted."""
+    """Describe how a line is split into columns; `separator` may be longer than one character if nothing is quoted.
+
+    With `line_is_user` the number of a line is a user id, so that messages do not name it.
+    """
 
     columns: int
     separator: str = ","
     quoted: bool = False
     encoding: str = "utf-8"
+    line_is_user: bool = False
+
+    def place(self, file: str, line: str) -> str:
+        """Return the place in a file that a message names."""
+        return file if self.line_is_user else f"{file} {line}"
 
 
 class Places(NamedTuple):
-    """Which column holds what."""
+    """Name the column of each field."""
 
     user: int
     item: int
@@ -48,14 +56,14 @@ class Places(NamedTuple):
 
 
 class Misshapen(NamedTuple):
-    """A line with another number of columns than the layout has."""
+    """Represent a line whose number of columns differs from the layout."""
 
     line: int
     text: str
 
 
 class Records(NamedTuple):
-    """Rows of a block as text columns; `line_of_row` counts from the beginning of the piece."""
+    """Hold rows of a block as text columns; `line_of_row` counts from the beginning of the piece."""
 
     columns: list[pa.StringArray]
     line_of_row: np.ndarray
@@ -66,9 +74,9 @@ class Records(NamedTuple):
 def rating_blocks(
     piece: Piece, source: Source, layout: Layout, places: Places, *, header: bool = False
 ) -> Iterator[RatingBlock]:
-    """The ratings of a piece whose lines are user, item, rating and timestamp in some order."""
-    for file, stream in opened(piece):
-        for block in records(stream, piece, file, layout, source.block_bytes):
+    """Yield the ratings of a piece whose lines are user, item, rating and timestamp in some order."""
+    for file, stream in open_files(piece):
+        for block in read_records(stream, piece, file, layout, source.block_bytes):
             columns, line_of_row = block.columns, block.line_of_row
             if header and piece.start == 0 and len(line_of_row) and line_of_row[0] == 1:
                 columns, line_of_row = [c.slice(1) for c in columns], line_of_row[1:]
@@ -81,17 +89,21 @@ def rating_blocks(
                 source=source,
                 file=file,
                 lines=block.lines,
-                misshapen=[wrong_width(m, layout, file) for m in block.misshapen],
+                misshapen=[wrong_width_row(m, layout, file) for m in block.misshapen],
             )
 
 
-def wrong_width(row: Misshapen, layout: Layout, file: str) -> BadRow:
-    """A misshapen line as a bad row."""
-    return BadRow(row.line, f"the line does not have {layout.columns} columns", file)
+def wrong_width_row(row: Misshapen, layout: Layout, file: str) -> BadRow:
+    """Return a misshapen line as a bad row."""
+    return BadRow(
+        None if layout.line_is_user else row.line, f"the line does not have {layout.columns} columns", file
+    )
 
 
-def records(stream: BinaryIO, piece: Piece, file: str, layout: Layout, block_bytes: int) -> Iterator[Records]:
-    """The records of a piece in blocks of about `block_bytes`; blank lines are none."""
+def read_records(
+    stream: BinaryIO, piece: Piece, file: str, layout: Layout, block_bytes: int
+) -> Iterator[Records]:
+    """Yield the records of a piece in blocks of about `block_bytes`; blank lines are not records."""
     text = _Utf8(stream, piece, file, layout)
     if not text.peek():
         return
@@ -103,7 +115,7 @@ def records(stream: BinaryIO, piece: Piece, file: str, layout: Layout, block_byt
 
     names = [str(column) for column in range(layout.columns)]
     count = _LineCounter(layout)
-    with understood(file):
+    with readable_errors(file):
         try:
             reader = arrow_csv.open_csv(
                 pa.PythonFile(text, mode="r"),
@@ -134,7 +146,7 @@ def records(stream: BinaryIO, piece: Piece, file: str, layout: Layout, block_byt
         except pa.ArrowInvalid as error:
             if len(misshapen) > MISSHAPEN_LIMIT:
                 raise UsageError(
-                    f"more than {MISSHAPEN_LIMIT:,} lines together do not have {layout.columns} columns",
+                    f"more than {MISSHAPEN_LIMIT:,} lines do not have {layout.columns} columns",
                     where=file,
                     remedy="check source.format and source.delimiter",
                 ) from None
@@ -142,19 +154,19 @@ def records(stream: BinaryIO, piece: Piece, file: str, layout: Layout, block_byt
                 raise
             raise UsageError(
                 f"a row is longer than {ARROW_BYTES // 2**20} MiB, or a quotation mark is never closed",
-                where=f"{file} after line {count.lines + text.lines_before()}",
+                where=layout.place(file, f"after line {count.lines + text.lines_before()}"),
                 remedy="correct the file",
             ) from None
 
 
 def first_row(piece: Piece, layout_encoding: str, separator: str) -> list[str]:
-    """The header's column names. Read from the file's beginning, whichever range the piece covers."""
-    for file, stream in opened(Piece(piece.files[:1], piece.container)):
+    """Return the header's column names, from the beginning of the file, whichever range the piece covers."""
+    for file, stream in open_files(Piece(piece.files[:1], piece.container)):
         text = _Utf8(stream, Piece(), file, Layout(1, separator, encoding=layout_encoding)).peek().decode()
         lines = io.StringIO(text.removeprefix("\ufeff"), newline="")
         try:
             return next(csv.reader(lines, delimiter=separator), [])
-        except csv.Error:  # the words may quote the row
+        except csv.Error:  # its message may quote the row
             raise UsageError(
                 "the header cannot be read: a name is very long, or a quotation mark is never closed",
                 where=f"{file} line 1",
@@ -164,7 +176,7 @@ def first_row(piece: Piece, layout_encoding: str, separator: str) -> list[str]:
 
 
 class _LineCounter:
-    """Gives every record its line. Arrow counts rows; a quoted field may span several lines."""
+    """Compute the line of every record. Arrow counts rows; a quoted field may span several lines."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -174,13 +186,13 @@ class _LineCounter:
 
     @property
     def lines(self) -> int:
-        """Lines counted so far."""
+        """Return the number of lines counted so far."""
         return self._good + self._bad + self._spill
 
     def numbered(
         self, batches: list[pa.RecordBatch], misshapen: list[tuple[int, str]], last: bool = False
     ) -> Records:
-        """A block from Arrow's batches and the misshapen rows among them; these leave the list.
+        """Build a block from Arrow's batches and the misshapen rows among them, which are removed from the list.
 
         Arrow may have met misshapen rows of later batches already: they stay for the next block.
         """
@@ -218,11 +230,11 @@ class _LineCounter:
 
 
 class _Utf8(io.RawIOBase):
-    """The lines of a byte range (those that begin in it) as UTF-8, with one-byte separators."""
+    """Provide the lines that begin in a byte range as UTF-8, with one-byte separators."""
 
     def __init__(self, stream: BinaryIO, piece: Piece, file: str, layout: Layout) -> None:
         super().__init__()
-        self._stream, self._piece, self._file = stream, piece, file
+        self._stream, self._piece, self._file, self._layout = stream, piece, file, layout
         self._separator = layout.separator.encode()
         self._one = _one_character(layout).encode()
         self._codec = codecs.lookup(layout.encoding)
@@ -232,20 +244,20 @@ class _Utf8(io.RawIOBase):
         self._left = memoryview(b"")
         self._done = False
         if piece.start:
-            with understood(file):
+            with readable_errors(file):
                 self._position = line_start(stream, piece.start)
 
     def readable(self) -> bool:
-        """Arrow asks."""
+        """Return true, which Arrow requires."""
         return True
 
     def peek(self) -> bytes:
-        """What comes next, without taking it; empty at the end."""
+        """Return the next bytes without consuming them; empty at the end."""
         self._fill()
         return bytes(self._left)
 
     def read(self, size: int = -1) -> bytes:
-        """`size` bytes, fewer only at the end: Arrow takes a short block for one in which no row ends."""
+        """Return `size` bytes, fewer only at the end: Arrow would treat a short block as one in which no row ends."""
         taken: list[bytes] = []
         wanted = size if size >= 0 else sys.maxsize
         while wanted > 0:
@@ -262,7 +274,7 @@ class _Utf8(io.RawIOBase):
             self._left = memoryview(self._next())
 
     def lines_before(self) -> int:
-        """Lines of the file before the piece: counted only when a message needs it."""
+        """Count the lines of the file before the piece; called only when a message needs it."""
         if not self._piece.start:
             return 0
         self._stream.seek(0)
@@ -276,15 +288,15 @@ class _Utf8(io.RawIOBase):
         size = ARROW_BYTES
         if self._piece.stop is not None:
             size = min(size, self._piece.stop - self._position)
-        with understood(self._file):
+        with readable_errors(self._file):
             raw = self._stream.read(size) if size > 0 else b""
             if raw and not raw.endswith(b"\n"):
                 rest = self._stream.readline(LINE_LIMIT)
                 if len(rest) == LINE_LIMIT and not rest.endswith(b"\n"):
                     raise UsageError(
                         f"a line is longer than {LINE_LIMIT // 2**20} MiB",
-                        where=f"{self._file} line {self._lines + self.lines_before() + 1}",
-                        remedy="check source.format; text needs line breaks",
+                        where=self._layout.place(self._file, f"line {self._lines + self.lines_before() + 1}"),
+                        remedy="check source.format; a text file needs line breaks",
                     )
                 raw += rest
         self._position += len(raw)
@@ -300,8 +312,8 @@ class _Utf8(io.RawIOBase):
                 good = error.object[: error.start].decode(self._codec.name, "ignore").count("\n")
             raise UsageError(
                 f"the text is not {self._codec.name}",
-                where=f"{self._file} line {self._lines + good + self.lines_before() + 1}",
-                remedy="set source.encoding to the file's own, for example 'latin-1', or repair the file",
+                where=self._layout.place(self._file, f"line {self._lines + good + self.lines_before() + 1}"),
+                remedy="set source.encoding to that of the file, for example 'latin-1', or repair the file",
             ) from None
         data = raw if self._codec.name == "utf-8" else text.encode()
         self._lines += data.count(b"\n")
@@ -309,7 +321,7 @@ class _Utf8(io.RawIOBase):
 
 
 def line_start(stream: BinaryIO, position: int) -> int:
-    """Where the first line at or after a position begins; leaves the stream there."""
+    """Return where the first line at or after a position begins, and leave the stream there."""
     stream.seek(position - 1)
     while not (rest := stream.readline(LINE_LIMIT)).endswith(b"\n") and rest:
         pass

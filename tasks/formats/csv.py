@@ -1,4 +1,4 @@
-"""Any delimited text with a header: source.columns, source.delimiter and source.encoding say how to read it.
+"""Read delimited text with a header, as source.columns, source.delimiter and source.encoding describe it.
 
 Fields may be quoted (RFC 4180), and a quoted field may hold delimiters, quotation marks and line breaks.
 """
@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from datetime import date
 
 from tasks.config import Source
+from tasks.config.formats import Format
 from tasks.errors import UsageError
 from tasks.formats._blocks import Piece, RatingBlock
-from tasks.formats._files import Found, cut, find, opened, understood
+from tasks.formats._files import SourceFiles, cut, find, open_files, readable_errors
 from tasks.formats._text import ARROW_BYTES, Layout, Places, first_row, rating_blocks
+
+FORMAT = Format()
 
 
 def pieces(source: Source, snapshot: date) -> list[Piece]:
-    """The file, cut by byte range only where no field can be quoted: a cut could fall inside one."""
+    """Cut the file by byte range only if no field can be quoted, because a cut could fall inside a quoted field."""
     found = find(source, snapshot)
     if found.cuttable and found.local and not _has_quotes(found):
         return cut(found, source.block_bytes, encoding=source.encoding)
@@ -22,7 +25,7 @@ def pieces(source: Source, snapshot: date) -> list[Piece]:
 
 
 def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
-    """The ratings of a piece."""
+    """Yield the ratings of a piece."""
     header = first_row(piece, source.encoding, source.delimiter)
     layout = Layout(len(header), source.delimiter, quoted=True, encoding=source.encoding)
     where = f"{piece.files[0].rsplit('/', 1)[-1]} line 1"
@@ -31,7 +34,7 @@ def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
 
 
 def places(header: list[str], source: Source, where: str, hint: str = "") -> Places:
-    """Where the columns stand. The message does not quote the header: it may be a row of data."""
+    """Return the positions of the columns. Messages do not quote the header, which may be a row of data."""
     columns = source.columns
     wanted = {"user": columns.user, "item": columns.item, "rating": columns.rating}
     if columns.timestamp and (columns.timestamp in header or "timestamp" in columns.model_fields_set):
@@ -47,9 +50,9 @@ def places(header: list[str], source: Source, where: str, hint: str = "") -> Pla
     return Places(*(header.index(wanted[k]) if k in wanted else None for k in Places._fields))  # type: ignore[arg-type]
 
 
-def _has_quotes(found: Found) -> bool:
-    for file, stream in opened(Piece(found.files, found.container)):
-        with understood(file):
+def _has_quotes(found: SourceFiles) -> bool:
+    for file, stream in open_files(Piece(found.files, found.container)):
+        with readable_errors(file):
             while chunk := stream.read(ARROW_BYTES):
                 if b'"' in chunk:
                     return True

@@ -1,23 +1,25 @@
-"""MovieLens 20M and later: `ratings.csv` with the header userId,movieId,rating,timestamp; half stars."""
+"""Read MovieLens 20M and later: `ratings.csv` with the header userId,movieId,rating,timestamp; half stars."""
 
 from collections.abc import Iterator
 from datetime import date
 
 from tasks.config import Source
+from tasks.config.formats import Format
 from tasks.config.source import Columns
 from tasks.formats import csv
 from tasks.formats._blocks import Piece, RatingBlock
 from tasks.formats._files import cut, find
 
+FORMAT = Format(scale=(0.5, 5.0))
 COLUMNS = Columns(user="userId", item="movieId", rating="rating", timestamp="timestamp")
 
 
 def pieces(source: Source, snapshot: date) -> list[Piece]:
-    """ratings.csv, in a directory, an archive or by itself; nothing in it is quoted, so it can be cut."""
+    """Cut ratings.csv, which may be in a directory, in an archive or by itself; it has no quotes, so it can be cut."""
     return cut(find(source, snapshot, ["ratings.csv"]), source.block_bytes)
 
 
 def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
-    """The ratings of a piece."""
+    """Yield the ratings of a piece."""
     known = {"columns": COLUMNS, "delimiter": ",", "encoding": "utf-8"}
     return csv.read(piece, source.model_copy(update=known), snapshot)

@@ -1,6 +1,7 @@
-"""The Netflix Prize: `movie:` lines, each followed by its user,rating,date lines.
+"""Read the Netflix Prize data: `movie:` lines, each followed by its user,rating,date lines.
 
-Both editions: one file per movie (training_set/mv_0000001.txt …) and combined ones (combined_data_1.txt …).
+Both editions are supported: one file per movie (training_set/mv_0000001.txt …) and combined ones (combined_data_1.txt
+…).
 """
 
 import re
@@ -12,36 +13,38 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.config import Source
+from tasks.config.formats import Format
 from tasks.errors import UsageError
 from tasks.formats._blocks import Piece, RatingBlock, screen
-from tasks.formats._files import cut, find, opened, understood
-from tasks.formats._text import Layout, line_start, records, wrong_width
+from tasks.formats._files import cut, find, open_files, readable_errors
+from tasks.formats._text import Layout, line_start, read_records, wrong_width_row
 
+FORMAT = Format(scale=(1.0, 5.0))
 LAYOUT = Layout(columns=3)
 MOVIE = re.compile(r"(\d+):\s*")
 _LOOK_BACK_BYTES = 2**20
 
 
 def pieces(source: Source, snapshot: date) -> list[Piece]:
-    """Combined files cut by byte range, or the files per movie gathered into pieces of block size."""
+    """Cut combined files by byte range, or gather the files per movie into pieces of block size."""
     found = find(source, snapshot, ["mv_*.txt", "combined_data_*.txt"], several=True)
     if len({"combined" in f.rsplit("/", 1)[-1] for f in found.files}) > 1:
         raise UsageError(
-            "the files per movie and the combined files hold the same ratings",
+            "the directory holds both the files per movie and the combined files, which have the same ratings",
             where=source.path or "",
-            remedy="name the directory of one of the two in source.path",
+            remedy="set source.path to a directory with only one of the two",
         )
     return cut(found, source.block_bytes)
 
 
 def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
-    """The ratings of a piece; each belongs to the last `movie:` line before it."""
-    for file, stream in opened(piece):
+    """Yield the ratings of a piece; each belongs to the last `movie:` line before it."""
+    for file, stream in open_files(piece):
         movie = ""
         if piece.start:
-            with understood(file):
+            with readable_errors(file):
                 movie = _movie_before(stream, piece.start)
-        for block in records(stream, piece, file, LAYOUT, source.block_bytes):
+        for block in read_records(stream, piece, file, LAYOUT, source.block_bytes):
             headings = [(m.line, found[1]) for m in block.misshapen if (found := MOVIE.fullmatch(m.text))]
             heading_lines = {line for line, _ in headings}
             names = pa.array([movie, *(name for _, name in headings)], pa.string())
@@ -58,13 +61,13 @@ def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
                 file=file,
                 lines=block.lines,
                 misshapen=[
-                    wrong_width(m, LAYOUT, file) for m in block.misshapen if m.line not in heading_lines
+                    wrong_width_row(m, LAYOUT, file) for m in block.misshapen if m.line not in heading_lines
                 ],
             )
 
 
 def _movie_before(stream: BinaryIO, position: int) -> str:
-    """The movie whose section the first line at or after a position belongs to."""
+    """Return the movie whose section the first line at or after a position belongs to."""
     end = line_start(stream, position)
     window = _LOOK_BACK_BYTES
     while True:

@@ -1,7 +1,7 @@
-"""Parquet: a file, or a directory, an archive or a pattern (`…/part-*.parquet`) of parts, read in name order.
+"""Read Parquet: a file, or a directory, an archive or a pattern (`…/part-*.parquet`) of parts, read in name order.
 
-source.columns names the columns; ids may be text or whole numbers. They stay dictionaries from the file to the
-block: each different id is turned into text once, not once per rating.
+source.columns names the columns; ids may be text or whole numbers. They stay dictionaries from the file to the block:
+each different id is converted to text once, not once per rating.
 """
 
 from collections.abc import Iterator
@@ -13,24 +13,28 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tasks.config import Source
+from tasks.config.formats import Format
 from tasks.errors import UsageError
 from tasks.formats._blocks import Piece, RatingBlock, screen
-from tasks.formats._files import find, opened, understood
+from tasks.formats._files import find, open_files, readable_errors
 from tasks.formats.csv import places
 
+FORMAT = Format()
 _ROW_BYTES = 64  # about what a rating takes in memory, ids included
 NAMES = ("*.parquet", "*.parq", "*.pq")
 
 
 def pieces(source: Source, snapshot: date) -> list[Piece]:
-    """Neighbouring row groups of a file, or small files together, up to about source.block_bytes."""
+    """Gather neighbouring row groups of a file, or small files, into pieces of about source.block_bytes."""
     found = find(source, snapshot, NAMES, several=True)
     cut: list[Piece] = []
     small: list[str] = []
     small_bytes = 0
     timed = None
-    for path, (file, stream) in zip(found.files, opened(Piece(found.files, found.container)), strict=True):
-        with understood(file):
+    for path, (file, stream) in zip(
+        found.files, open_files(Piece(found.files, found.container)), strict=True
+    ):
+        with readable_errors(file):
             table = pq.ParquetFile(stream)
         timed = _same_columns(table.schema_arrow.names, source, file, timed)
         groups = [table.metadata.row_group(g).num_rows for g in range(table.metadata.num_row_groups)]
@@ -63,9 +67,9 @@ def _same_columns(names: list[str], source: Source, file: str, timed: bool | Non
 
 
 def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
-    """The ratings of some row groups; a line is a row of the file."""
-    for file, stream in opened(piece):
-        with understood(file):
+    """Yield the ratings of some row groups; a line is a row of the file."""
+    for file, stream in open_files(piece):
+        with readable_errors(file):
             columns = source.columns
             table = pq.ParquetFile(stream, read_dictionary=[columns.user, columns.item])
             names = table.schema_arrow.names
@@ -93,7 +97,7 @@ def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
 
 
 def ids(column: pa.Array, key: str, file: str) -> pa.DictionaryArray:
-    """Ids as a dictionary of text; `key` is the setting that names their column."""
+    """Return ids as a dictionary of text; `key` is the setting that names their column."""
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     kind = coded.type.value_type
     if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):

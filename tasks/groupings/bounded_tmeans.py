@@ -1,4 +1,4 @@
-"""Bounded t-means in every bin: groups of at least k similar users (paper 000, section 4.2; Algorithm 1, line 5)."""
+"""Form groups of at least k similar users in every bin by bounded t-means ([Chang2009], section 4.2, Algorithm 1)."""
 
 from pathlib import Path
 
@@ -6,15 +6,16 @@ import numpy as np
 
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
+from tasks.data.similarity import Similarity
+from tasks.groupings import Inputs
 from tasks.groupings._bins import group_in_bins
 from tasks.kernels.bounded_tmeans import bounded_tmeans
-from tasks.kernels.tighten import tighten
-from tasks.pipeline import Job
-from tasks.similarity import Similarity
+from tasks.kernels.group_tightening import tighten_groups
+from tasks.pipeline import StepContext
 
 
 class Params(Settings):
-    """How users are compared and the least size of a group."""
+    """Hold how users are compared and the least size of a group."""
 
     similarity: Similarity
     iterations: int
@@ -28,21 +29,26 @@ def params(config: ReleaseConfig) -> Params:
     )
 
 
-def group(job: Job) -> np.ndarray:
+def group(context: StepContext[Params], inputs: Inputs) -> np.ndarray:
     """Cluster the bins in parallel."""
     return group_in_bins(
-        job, _cluster_bin, ingest=job.ratings, padding=job.inputs["padding"], params=job.params
+        context,
+        inputs.bin_file,
+        _cluster_bin,
+        ratings=inputs.ratings,
+        factors=inputs.model,
+        params=context.params,
     )
 
 
 def _cluster_bin(
-    block: tuple[np.ndarray, np.random.Generator], *, ingest: Path, padding: Path, params: Params
+    block: tuple[np.ndarray, np.random.Generator], *, ratings: Path, factors: Path, params: Params
 ) -> np.ndarray:
     users, rng = block
     count = len(users) // params.k
     if count <= 1:
         return np.zeros(len(users), np.int32)
-    points = params.similarity.points(ingest, padding, users)
+    points = params.similarity.points(ratings, factors, users)
     labels, _ = bounded_tmeans(
         points,
         t=count,
@@ -51,4 +57,4 @@ def _cluster_bin(
         iterations=params.iterations,
         rng=rng,
     )
-    return tighten(points, labels, min_size=params.k)
+    return tighten_groups(points, labels, min_size=params.k)

@@ -1,8 +1,9 @@
-"""MDAV or V-MDAV on z-scores of the filled ratings (paper 003, section 3, steps 1 to 3): k nearest records a group.
+"""Group the k nearest records by MDAV or V-MDAV on z-scores of the filled ratings ([Casino2015], section 3, steps 1–3).
 
-Missing ratings are imputed, every item is standardised over all users (population deviation; 1 where everybody has
-the same value), and groups are formed by Euclidean distance. The cost is quadratic in the users; beyond `reach` it
-is refused, or done inside the bins of similar users (`within_bins`), whose z-scores are still those of all users.
+Missing ratings are imputed, every item is standardised over all users (population deviation; 1 where all users have
+the same value), and groups are formed by Euclidean distance ([DomingoFerrer2005], [Solanas2006]). The cost is quadratic
+in the number of users; where it is too high (`reach`), the step refuses, or groups are formed inside the bins of
+similar users (`within_bins`), whose z-scores are still those of all users.
 """
 
 from itertools import pairwise
@@ -12,23 +13,24 @@ import numpy as np
 
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
+from tasks.data.factors import open_model
+from tasks.data.imputation import write_imputed
+from tasks.data.ratings import Ratings
 from tasks.errors import UsageError
+from tasks.groupings import Inputs
 from tasks.groupings._bins import group_in_bins
-from tasks.imputation import write_imputed
 from tasks.kernels.mdav import mdav, v_mdav
-from tasks.pipeline import Job
-from tasks.ratings import Ratings
-from tasks.steps.padding import open_model
+from tasks.pipeline import StepContext
 
-CELLS_PER_BLOCK = 4_000_000  # of filled rows that lie in memory beside the z-scores
-RANGES = 32  # of users, over which items are summed up side by side
+CELLS_PER_BLOCK = 4_000_000  # of filled rows in memory beside the z-scores
+RANGES = 32  # of users, over which items are summed up in parallel
 CONSTANT = 1e-12  # of the mean square: below it a variance is rounding
 MOST_CELLS = 100_000_000  # users × items of one call: 12 bytes each, 8 as float64 and 4 as float32
-MOST_COMPARED = 2e12  # users² × items / 2k, what one call compares: about ten CPU-minutes
+MOST_COMPARED = 2e12  # users² × items / 2k, the values one call compares: about ten CPU-minutes
 
 
 class Params(Settings):
-    """What is filled in for missing ratings, how groups are formed, and where."""
+    """Hold what is filled in for missing ratings, how groups are formed, and whether inside bins."""
 
     imputation: str
     min_contributors: int
@@ -49,34 +51,34 @@ def params(config: ReleaseConfig) -> Params:
     )
 
 
-def group(job: Job) -> np.ndarray:
-    """Group everybody at once, or the bins in parallel."""
-    ingest, chosen = job.ratings, job.params
-    ratings = Ratings(ingest)
+def group(context: StepContext[Params], inputs: Inputs) -> np.ndarray:
+    """Group all users at once, or the bins in parallel."""
+    chosen = context.params
+    ratings = Ratings(inputs.ratings)
     largest = ratings.n_users
     if chosen.within_bins:
-        largest = int(np.bincount(np.load(job.inputs["binning"] / "bins.npy")).max())
+        largest = int(np.bincount(np.load(inputs.bin_file)).max())
     reach(largest, ratings.n_items, chosen)
     if chosen.imputation == "model":
-        imputed = job.inputs["padding"]
-    else:  # left there for the profiler
-        imputed = job.out / "imputed"
+        imputed = inputs.model
+    else:  # the profiler reads it there, too
+        imputed = context.out / "imputed"
         fewest = chosen.min_contributors
-        write_imputed(imputed, ingest, chosen.imputation, scale=chosen.scale, fewest=fewest)
-    standard = job.out / "standard.npy"
-    np.save(standard, _standard(job, imputed))
-    common = {"ingest": ingest, "imputed": imputed, "standard": standard, "params": chosen}
+        write_imputed(imputed, ratings, chosen.imputation, scale=chosen.scale, fewest=fewest)
+    standard = context.out / "standard.npy"
+    np.save(standard, _mean_and_deviation(context, ratings, imputed))
+    common = {"ratings": ratings, "imputed": imputed, "standard": standard, "params": chosen}
     if chosen.within_bins:
-        labels = group_in_bins(job, _group_some, **common)
+        labels = group_in_bins(context, inputs.bin_file, _group_some, **common)
     else:
-        everybody = np.arange(ratings.n_users)
-        [labels] = job.engine.map(_group_some, [(everybody, None)], progress=job.progress, **common)
+        all_users = np.arange(ratings.n_users)
+        [labels] = context.engine.map(_group_some, [(all_users, None)], progress=context.progress, **common)
     standard.unlink()
     return labels
 
 
 def reach(users: int, items: int, params: Params) -> None:
-    """Refuse what one call would hold or compare for too long."""
+    """Refuse more users and items than one call can hold in memory or compare in reasonable time."""
     compared = users**2 * items / (2 * params.k)
     if users * items <= MOST_CELLS and compared <= MOST_COMPARED:
         return
@@ -85,33 +87,33 @@ def reach(users: int, items: int, params: Params) -> None:
         remedy = "use predictive-padded, whose groups are formed in the space of the factors"
     people = f"{users:,} users" + (" of one bin" if params.within_bins else "")
     raise UsageError(
-        f"MDAV over {people} and {items:,} items is out of reach: users × items may be {MOST_CELLS:,} and "
-        f"users² × items / 2k {MOST_COMPARED:.0e}",
+        f"MDAV over {people} and {items:,} items is out of reach: users × items may be at most {MOST_CELLS:,} and "
+        f"users² × items / 2k at most {MOST_COMPARED:.0e}",
         where="clustering",
         remedy=remedy,
     )
 
 
-def _standard(job: Job, imputed: Path) -> np.ndarray:
-    """Mean and deviation of every item over all filled rows."""
-    users = Ratings(job.ratings).n_users
+def _mean_and_deviation(context: StepContext[Params], ratings: Ratings, imputed: Path) -> np.ndarray:
+    """Return the mean and deviation of every item over all filled rows."""
+    users = ratings.n_users
     ranges = list(pairwise(np.linspace(0, users, min(users, RANGES) + 1).astype(int).tolist()))
-    centre = sum(job.params.scale) / 2
-    parts = job.engine.map(_moments, ranges, ingest=job.ratings, imputed=imputed, centre=centre)
+    centre = sum(context.params.scale) / 2
+    parts = context.engine.map(_moments, ranges, ratings=ratings, imputed=imputed, centre=centre)
     total, squares, low, high = (np.array(part) for part in zip(*parts, strict=True))
     mean = total.sum(axis=0) / users
     square = squares.sum(axis=0) / users
     variance = np.maximum(square - mean**2, 0)
-    # A mean filled in for what everybody rated alike may be off by its last digit: that is rounding, not spread.
+    # A mean imputed where all ratings are equal may differ in its last digit: that is rounding, not variance.
     same = (low.min(axis=0) == high.max(axis=0)) | (variance <= CONSTANT * square)
     return np.array([mean + centre, np.sqrt(np.where(same, 1.0, variance))])
 
 
 def _moments(
-    block: tuple[int, int], *, ingest: Path, imputed: Path, centre: float
+    block: tuple[int, int], *, ratings: Ratings, imputed: Path, centre: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Sum, sum of squares, least and largest of every item's values, all from the centre, over a range of users."""
-    items = Ratings(ingest).n_items
+    """Return sum, sum of squares, minimum and maximum of every item's values less `centre`, over a range of users."""
+    items = ratings.n_items
     total, squares, low, high = (
         np.zeros(items),
         np.zeros(items),
@@ -119,7 +121,7 @@ def _moments(
         np.full(items, -np.inf),
     )
     for users in _slices(np.arange(*block), items):
-        rows = _filled(users, ingest, imputed).astype(np.float64) - centre
+        rows = _filled(users, ratings, imputed).astype(np.float64) - centre
         total += rows.sum(axis=0)
         squares += np.einsum("ui,ui->i", rows, rows)
         low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
@@ -127,25 +129,25 @@ def _moments(
 
 
 def _slices(users: np.ndarray, items: int) -> list[np.ndarray]:
-    """Users whose rows lie in memory together."""
+    """Split users into parts whose rows fit into memory together."""
     width = max(1, CELLS_PER_BLOCK // items)
     return [users[start : start + width] for start in range(0, len(users), width)]
 
 
-def _filled(users: np.ndarray, ingest: Path, imputed: Path) -> np.ndarray:
-    return open_model(imputed).padded_rows(users, Ratings(ingest).by_user.take(users))
+def _filled(users: np.ndarray, ratings: Ratings, imputed: Path) -> np.ndarray:
+    return open_model(imputed).padded_rows(users, ratings.by_user.take(users))
 
 
 def _group_some(
-    block: tuple[np.ndarray, object], *, ingest: Path, imputed: Path, standard: Path, params: Params
+    block: tuple[np.ndarray, object], *, ratings: Ratings, imputed: Path, standard: Path, params: Params
 ) -> np.ndarray:
     users, _ = block  # nothing here is random
-    mean, spread = np.load(standard)
+    mean, deviation = np.load(standard)
     points = np.empty((len(users), len(mean)))
     done = 0
     for some in _slices(users, len(mean)):
         rows = points[done : done + len(some)]
-        np.subtract(_filled(some, ingest, imputed), mean, out=rows)
-        rows /= spread
+        np.subtract(_filled(some, ratings, imputed), mean, out=rows)
+        rows /= deviation
         done += len(some)
     return v_mdav(points, params.k, params.gamma) if params.variable else mdav(points, params.k)

@@ -1,15 +1,16 @@
-"""Everybody alone: methods that publish single people's records. Nobody is hidden among others by it."""
+"""Put every user into a group of one, for methods that publish one record per user: no user is hidden among others."""
 
 import numpy as np
 
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
-from tasks.pipeline import Job
-from tasks.ratings import Ratings
+from tasks.data.ratings import Ratings
+from tasks.groupings import Inputs
+from tasks.pipeline import StepContext
 
 
 class Params(Settings):
-    """Nothing to choose."""
+    """Hold nothing: there are no settings."""
 
 
 def params(config: ReleaseConfig) -> Params:
@@ -17,6 +18,6 @@ def params(config: ReleaseConfig) -> Params:
     return Params()
 
 
-def group(job: Job) -> np.ndarray:
-    """One group per person."""
-    return np.arange(Ratings(job.ratings).n_users)
+def group(context: StepContext[Params], inputs: Inputs) -> np.ndarray:
+    """Return one group per user."""
+    return np.arange(Ratings(inputs.ratings).n_users)

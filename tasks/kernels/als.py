@@ -1,18 +1,18 @@
-"""Regularized matrix factorization with biases by alternating least squares (paper section 4.1).
+"""Fit a regularized matrix factorization with biases by alternating least squares ([Chang2009], section 4.1).
 
-The paper pads with Funk's regularized SVD. Alternating least squares minimises the same objective without
-a learning rate, needs no order of the ratings, and each half step is independent per row: rows can be solved
-in any blocks, on any worker, with the same bytes.
+[Chang2009] pads with Funk's regularized SVD. Alternating least squares minimises the same objective without a
+learning rate, does not depend on the order of the ratings, and each half step is independent per row: rows can be
+solved in any blocks, on any worker, with the same bytes.
 
-prediction(u, i) = mean + A[u] · B[i],   A[u] = [p_u (rank values), b_u, 1],   B[i] = [q_i, 1, b_i].
+    prediction(u, i) = mean + A[u] · B[i],   A[u] = [p_u (rank values), b_u, 1],   B[i] = [q_i, 1, b_i].
 
 One half step solves, per user (and likewise per item), the ridge regression
 
     min Σ (rating − offset − [q_i, 1] · [p, b])² + λ (n + PRIOR) |p|² + λ BIAS_PRIOR b²
 
-with n the user's number of ratings. The part that grows with n is the weighting of ALS-WR, the constant part
-a prior worth PRIOR ratings that keeps people with few ratings from being overfitted. Either alone predicts
-worse. How both were chosen is told in docs/decisions/0002-grouping.md.
+with n the user's number of ratings. The part that grows with n is the weighting of ALS-WR; the constant part is a
+prior worth PRIOR ratings that keeps users with few ratings from being overfitted. Either alone predicts worse.
+docs/decisions/0002-grouping.md explains how both were chosen.
 """
 
 from __future__ import annotations
@@ -55,13 +55,14 @@ def half_step(
     regularization: float,
     out: Float32 | None = None,
 ) -> Float32:
-    """Solve every row's ridge regression of its ratings on the features of what it rated (section 4.1).
+    """Solve every row's ridge regression of its ratings on the features of the items it rated ([Chang2009], section
+    4.1).
 
-    `indptr`, `indices`, `values` are the CSR of any block of rows, with indptr starting at 0; `features` is
-    (columns, rank), to which a constant 1 is added for the bias (stored, it would put every row astride two cache
-    lines); `offsets` (columns,) is what is subtracted from a rating: the mean plus the other side's bias. Returns
-    (rows, rank + 1): the factors, then the bias. A row without ratings gives zeros. A row's bytes depend on its own
-    ratings only, not on the block it is solved in.
+    `indptr`, `indices`, `values` are the CSR of any block of rows, with indptr starting at 0. `features` is (columns,
+    rank); a constant 1 is added for the bias (kept in the array, it would put every row astride two cache lines).
+    `offsets` (columns,) is subtracted from each rating: the mean plus the bias of the other side. Returns (rows, rank
+    + 1): the factors, then the bias. A row without ratings gives zeros. A row's bytes depend on its own ratings only,
+    not on the block it is solved in.
     """
     rows, width = len(indptr) - 1, features.shape[1] + 1
     if rows < 0 or indptr[0] != 0 or indptr[-1] != len(indices) or len(indices) != len(values):
@@ -143,10 +144,11 @@ def factorize(
     rng: np.random.Generator,
     fit_items: npt.NDArray[np.bool_] | None = None,
 ) -> tuple[Float32, Float32, float]:
-    """Return A (users, rank + 2), B (items, rank + 2) and the mean, fitted in this process (section 4.1).
+    """Return A (users, rank + 2), B (items, rank + 2) and the mean, fitted in this process ([Chang2009], section
+    4.1).
 
-    Ratings of items outside `fit_items` enter neither the mean nor anybody's factors; such items, and items
-    without ratings, get B = [0 … 0, 1, 0]: everybody's own level. `csc` is the same matrix by columns; it is
+    Ratings of items outside `fit_items` enter neither the mean nor any factors; such items, and items without
+    ratings, get B = [0 … 0, 1, 0], which predicts the user's own level. `csc` is the same matrix by columns; it is
     derived where it is not given or where items are left out.
     """
     if fit_items is not None:
@@ -169,7 +171,7 @@ def factorize(
 def _dots(
     x0: Float32, x1: Float32, y0: Float32, y1: Float32, y2: Float32, y3: Float32
 ) -> tuple[np.float32, np.float32, np.float32, np.float32, np.float32, np.float32, np.float32, np.float32]:
-    """Eight inner products of two rows with four: six loads for eight multiplications."""
+    """Compute eight inner products of two rows with four: six loads for eight multiplications."""
     s0 = s1 = s2 = s3 = t0 = t1 = t2 = t3 = np.float32(0.0)
     for c in range(x0.shape[0]):
         a = x0[c]
@@ -189,8 +191,8 @@ def _dots(
 def _add_gram(gathered: Float32, used: int, gram: Float32) -> None:
     """Add the inner products of all rows to the lower triangle of gram (tiles may reach above it).
 
-    Rows are cut here, not by the caller: numba knows that a piece of a row is contiguous, not that the rows
-    of a piece of a matrix are.
+    Rows are sliced here and not by the caller: numba knows that a slice of a row is contiguous, but not that the rows
+    of a slice of a matrix are.
     """
     for a in range(0, gathered.shape[0] - 1, 2):
         low, high = gram[a], gram[a + 1]
@@ -218,9 +220,9 @@ def _add_gram(gathered: Float32, used: int, gram: Float32) -> None:
 def _gather(
     indices: IntArray, values: Float32, features: Float32, offsets: Float32, gathered: Float32
 ) -> int:
-    """Write the features of these ratings, a row of ones and what is left of the ratings, as columns.
+    """Write the features of these ratings, a row of ones and the ratings' residuals, as columns.
 
-    Returns the columns in use: filled up with zeros to whole vectors, so that no scalar remainder is left.
+    Returns the number of columns in use: padded with zeros to whole vectors, so that no scalar remainder is left.
     """
     rank = features.shape[1]
     count = indices.shape[0]

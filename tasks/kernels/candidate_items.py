@@ -1,7 +1,7 @@
-"""Which ratings are added: what may be, how many each person gets, and which ones (paper 004, sections 5.1 and 6.2).
+"""Choose items to add to users' records: eligible items, quotas per user, selection ([RFPP], sections 5.1 and 6.2).
 
-Everybody chooses from a list of items in an order of preference. What may be chosen is a bit for each place of the
-list, so that a thousand places of half a million people fit into memory and are looked through quickly.
+Every user chooses from a list of items in an order of preference. Eligibility is one bit per position of the list, so
+that a thousand positions for half a million users fit into memory and are scanned quickly.
 """
 
 import numpy as np
@@ -13,8 +13,8 @@ Bits = npt.NDArray[np.uint64]
 _WORD = 64
 
 
-def packed(truths: npt.NDArray[np.bool_]) -> Bits:
-    """Rows of truth values as bits, (rows, words); what fills up the last word is 0."""
+def pack_bits(truths: npt.NDArray[np.bool_]) -> Bits:
+    """Pack rows of truth values into bits, (rows, words); the unused bits of the last word are 0."""
     rows, width = truths.shape
     words = -(-width // _WORD)
     filled = np.zeros((rows, words * _WORD), bool)
@@ -22,12 +22,15 @@ def packed(truths: npt.NDArray[np.bool_]) -> Bits:
     return np.packbits(filled, axis=1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
 
 
-def eligible(ratings: sp.csr_array, items: np.ndarray, similar: Bits | None = None) -> Bits:
-    """Which of a list's items each person may be given: those not rated and, where `similar` (bits of the list for
-    every item) says so, similar to something the person rated. (people, words)"""
+def find_eligible(ratings: sp.csr_array, items: np.ndarray, similar: Bits | None = None) -> Bits:
+    """Return which items of a list each user may receive, as bits, (users, words).
+
+    Eligible items are those the user has not rated and, where `similar` (bits of the list for every item) is given,
+    those similar to an item the user rated.
+    """
     place = np.full(ratings.shape[1], -1, np.int64)
     place[items] = np.arange(len(items))
-    every = packed(np.ones((1, len(items)), bool))[0]
+    every = pack_bits(np.ones((1, len(items)), bool))[0]
     bits = np.empty((ratings.shape[0], len(every)), np.uint64)
     if similar is None:
         bits[:] = every
@@ -37,23 +40,25 @@ def eligible(ratings: sp.csr_array, items: np.ndarray, similar: Bits | None = No
     return bits
 
 
-def count(bits: Bits) -> npt.NDArray[np.int64]:
-    """How many places each person may choose from."""
+def count_eligible(bits: Bits) -> npt.NDArray[np.int64]:
+    """Count the eligible positions of each user."""
     return np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
 
 
-def quotas(
+def allocate_quotas(
     total: int, ceilings: np.ndarray, draws: np.ndarray, weights: np.ndarray | None = None
 ) -> npt.NDArray[np.int64]:
-    """How many everybody gets: `total` in all, as equal as whole numbers and ceilings allow, or in proportion to
-    `weights`. What does not divide goes by `draws` (one per person, in (0, 1)): the lower, the sooner. Where the
-    ceilings sum up to less than `total`, everybody gets the own ceiling."""
+    """Allocate `total` additions to users, equally or in proportion to `weights`, within each user's ceiling.
+
+    Fractions are rounded by `draws` (one per user, in (0, 1)): the lower the draw, the earlier the user gets one
+    more. Where the ceilings sum to less than `total`, every user gets the own ceiling.
+    """
     if total >= ceilings.sum():
         return ceilings.astype(np.int64)
     weighs = np.ones(len(ceilings), np.int64) if weights is None else weights
     open_ = (ceilings > 0) & (weighs > 0)
     given = np.zeros(len(ceilings), np.float64)
-    # Whoever would get more than the ceiling gets that; the rest is shared anew. Every round settles somebody.
+    # Users whose share exceeds the ceiling get the ceiling; the rest is shared again. Every round settles a user.
     left = total
     while open_.any():
         share = left / weighs[open_].sum() * weighs
@@ -72,71 +77,39 @@ def quotas(
     return whole
 
 
-def first(
+def take_preferred(
     bits: Bits, levels: np.ndarray, quota: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The first places everybody may choose, up to the own quota: people and places of those that are certain, then
-    of those that are tied. `levels` (one per place, never falling) says which places are equally preferred; of the
-    tied ones somebody else decides, by chance and not by order."""
+    """Return the first eligible positions of every user, up to the user's quota.
+
+    Returns users and positions of the certain choices, then users and positions of the tied ones. `levels` (one per
+    position, non-decreasing) says which positions are equally preferred. The caller resolves ties at random, so that
+    the order of the list does not decide.
+    """
     sizes = np.zeros((len(bits), 2), np.int64)
     nothing = np.empty(0, np.int64)
-    _first(bits, levels, quota, sizes, nothing, nothing, nothing, nothing, False)
+    _take_preferred(bits, levels, quota, sizes, nothing, nothing, nothing, nothing, False)
     sure, tied = sizes.sum(axis=0)
     rows = np.repeat(np.arange(len(bits)), sizes[:, 0]), np.repeat(np.arange(len(bits)), sizes[:, 1])
     places = np.empty(sure, np.int64), np.empty(tied, np.int64)
     starts = [np.concatenate([[0], np.cumsum(sizes[:, part])]) for part in (0, 1)]
-    _first(bits, levels, quota, sizes, starts[0], places[0], starts[1], places[1], True)
+    _take_preferred(bits, levels, quota, sizes, starts[0], places[0], starts[1], places[1], True)
     return rows[0], places[0], rows[1], places[1]
 
 
-def lowest(rows: np.ndarray, keys: np.ndarray, quota: np.ndarray) -> npt.NDArray[np.bool_]:
-    """Which of everybody's cells have the lowest keys, as many as the quota of the row says. Cells lie in the order of
-    the rows."""
+def mark_lowest(rows: np.ndarray, keys: np.ndarray, quota: np.ndarray) -> npt.NDArray[np.bool_]:
+    """Mark the cells with the lowest keys of each row, as many as the row's quota; cells must be ordered by row."""
     starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(quota)))])
     chosen = np.zeros(len(rows), bool)
-    _lowest(starts, np.asarray(keys, np.float64), np.asarray(quota, np.int64), chosen)
+    _mark_lowest(starts, np.asarray(keys, np.float64), np.asarray(quota, np.int64), chosen)
     return chosen
 
 
-def cells(bits: Bits) -> tuple[np.ndarray, np.ndarray]:
-    """All places that may be chosen, as people and places in order."""
+def list_eligible(bits: Bits) -> tuple[np.ndarray, np.ndarray]:
+    """List all eligible positions as (users, positions), in order."""
     little = np.ascontiguousarray(bits, "<u8").view(np.uint8).reshape(len(bits), -1)
     rows, places = np.nonzero(np.unpackbits(little, axis=1, bitorder="little"))
     return rows, places
-
-
-def together(ratings: sp.csr_array, added: sp.csr_array) -> sp.csr_array:
-    """Ratings and additions in one matrix (equation 5). A rating of 0 stays a rating: SciPy's sum would drop it."""
-    people = np.arange(ratings.shape[0])
-    row = np.concatenate([np.repeat(people, np.diff(part.indptr)) for part in (ratings, added)])
-    item = np.concatenate([ratings.indices, added.indices])
-    order = np.lexsort((item, row))
-    indptr = np.asarray(ratings.indptr, np.int64) + added.indptr
-    values = np.concatenate([ratings.data, added.data.astype(ratings.dtype)])
-    return sp.csr_array((values[order], item[order], indptr), shape=ratings.shape)
-
-
-def put_back(
-    items: np.ndarray, values: np.ndarray, added: sp.csr_array
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """Recommendations as people are to see them: the reverse operator (section 5.2, equation 7).
-
-    `items` and `values` (people, places; item −1: nothing there) are what a recommender gave that took the additions
-    for things people had, and so never recommended them. They are put back with the ratings they were added with, and
-    the best of both remain; a recommendation goes before an addition of the same value.
-    """
-    people, places = items.shape
-    there = items >= 0
-    row = np.concatenate([np.nonzero(there)[0], np.repeat(np.arange(people), np.diff(added.indptr))])
-    item = np.concatenate([items[there], added.indices]).astype(np.int64)
-    value = np.concatenate([values[there], added.data]).astype(np.float32)
-    order = np.lexsort((np.arange(len(row)), -value, row))
-    row, item, value = row[order], item[order], value[order]
-    place = np.arange(len(row)) - np.concatenate([[0], np.cumsum(np.bincount(row, minlength=people))])[row]
-    kept = place < places
-    best, worth = np.full(items.shape, -1, np.int64), np.full(items.shape, -np.inf, np.float32)
-    best[row[kept], place[kept]], worth[row[kept], place[kept]] = item[kept], value[kept]
-    return best, worth
 
 
 @njit(cache=True, nogil=True)
@@ -162,8 +135,10 @@ def _without_rated(indptr: np.ndarray, indices: np.ndarray, place: np.ndarray, b
 
 @njit(cache=True, nogil=True)
 def _smallest(keys: np.ndarray, rank: int) -> float:
-    """The key of that rank, by Hoare's selection; the keys are left in disorder. (NumPy's partition takes numba ten
-    seconds to compile.)"""
+    """Return the key of the given rank by Hoare's selection; leaves the keys in disorder.
+
+    NumPy's partition takes numba ten seconds to compile.
+    """
     low, high = 0, len(keys) - 1
     while low < high:
         pivot = keys[(low + high) // 2]
@@ -187,7 +162,7 @@ def _smallest(keys: np.ndarray, rank: int) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _lowest(starts: np.ndarray, keys: np.ndarray, quota: np.ndarray, chosen: np.ndarray) -> None:
+def _mark_lowest(starts: np.ndarray, keys: np.ndarray, quota: np.ndarray, chosen: np.ndarray) -> None:
     for u in range(len(quota)):
         mine, take = keys[starts[u] : starts[u + 1]], chosen[starts[u] : starts[u + 1]]
         wanted = min(quota[u], len(mine))
@@ -205,7 +180,7 @@ def _lowest(starts: np.ndarray, keys: np.ndarray, quota: np.ndarray, chosen: np.
 
 
 @njit(cache=True, nogil=True)
-def _first(
+def _take_preferred(
     bits: Bits,
     levels: np.ndarray,
     quota: np.ndarray,
@@ -216,8 +191,10 @@ def _first(
     tied: np.ndarray,
     write: bool,
 ) -> None:
-    """Level after level as long as all of it fits into the quota; the level that does not is tied. First only
-    counts, then writes."""
+    """Take level after level while a whole level fits into the quota; the first level that does not fit is tied.
+
+    With `write` false it only counts, into `sizes`; with `write` true it writes the positions.
+    """
     for u in range(len(bits)):
         mine = bits[u]
         taken = 0

@@ -1,38 +1,40 @@
-"""People of several classes put beside their likes: every small crowd has of each class its share of all people.
+"""Divide users of several classes into small strata, each with the population's share of every class.
 
-All classes are cut in halves again and again, each by its own median along a direction they share, until a crowd would
-have too few of some class. So the lower half of the women stands beside the lower half of the men, whatever lies
-between the two medians: a coupling of the classes' distributions (the Rosenblatt way, by a tree). Who is in whose
-crowd does not tell the class, and within a crowd people differ as little as the tree allows.
+All classes are halved repeatedly, each at its own median along a direction they share, until a stratum would have too
+few of some class. The lower half of the women is thereby put beside the lower half of the men, whatever lies between
+the two medians: a coupling of the classes' distributions (a Rosenblatt transform, by a tree). Membership of a stratum
+does not reveal the class, and within a stratum users differ as little as the tree allows.
 """
 
 import numpy as np
 import numpy.typing as npt
 
-FEWEST = 2  # people of each class in a crowd
+FEWEST = 2  # users of each class in a stratum
 
 
-def crowds(points: np.ndarray, labels: np.ndarray, fewest: int = FEWEST) -> npt.NDArray[np.int64]:
-    """The crowd of each person (0, 1, …): at least `fewest` of every class in each, where there are so many."""
+def assign_strata(points: np.ndarray, labels: np.ndarray, fewest: int = FEWEST) -> npt.NDArray[np.int64]:
+    """Return the stratum of each user (0, 1, …), with at least `fewest` users of every class in each, where there are
+    that many.
+    """
     numbers = np.unique(labels)
-    crowd = np.zeros(len(labels), np.int64)
+    strata = np.zeros(len(labels), np.int64)
     waiting = [[np.flatnonzero(labels == number) for number in numbers]]
     found = 0
     while waiting:
         classes = waiting.pop()
         if min(map(len, classes)) < 2 * fewest:
-            crowd[np.concatenate(classes)] = found
+            strata[np.concatenate(classes)] = found
             found += 1
             continue
         along = _direction([points[people] for people in classes])
         halves = [_halves(people, points[people] @ along) for people in classes]
         waiting.append([lower for lower, _ in halves])
         waiting.append([upper for _, upper in halves])
-    return crowd
+    return strata
 
 
 def _direction(parts: list[np.ndarray]) -> np.ndarray:
-    """In which people of the same class differ most."""
+    """Return the direction in which users of the same class differ most."""
     centred = [part - part.mean(axis=0) for part in parts]
     within = sum(np.asarray(part.T @ part, np.float64) for part in centred)
     return np.linalg.eigh(within)[1][:, -1]
@@ -43,18 +45,20 @@ def _halves(people: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndar
     return order[: len(order) // 2], order[len(order) // 2 :]
 
 
-def partners(crowd: np.ndarray, labels: np.ndarray, draws: np.ndarray) -> npt.NDArray[np.int64]:
-    """For each person somebody of another class in the same crowd, whoever `draws` (one per person, in (0, 1)) hits;
-    −1 where there is nobody."""
-    order = np.lexsort((labels, crowd))
-    starts = np.searchsorted(crowd[order], np.arange(crowd.max() + 2))
-    size = np.diff(starts)[crowd]
-    key = crowd * (labels.max() + 1) + labels
-    first = np.searchsorted(key[order], key)  # where one's own class begins in the crowd
+def draw_partners(strata: np.ndarray, labels: np.ndarray, draws: np.ndarray) -> npt.NDArray[np.int64]:
+    """Draw for each user a partner of another class in the same stratum; −1 where there is none.
+
+    `draws` (one per user, in (0, 1)) selects the partner.
+    """
+    order = np.lexsort((labels, strata))
+    starts = np.searchsorted(strata[order], np.arange(strata.max() + 2))
+    size = np.diff(starts)[strata]
+    key = strata * (labels.max() + 1) + labels
+    first = np.searchsorted(key[order], key)  # where the own class begins in the stratum
     own = np.searchsorted(key[order], key, side="right") - first
     others = size - own
     place = np.minimum((draws * others).astype(np.int64), np.maximum(others - 1, 0))
-    before = first - starts[crowd]  # people of the crowd who stand before one's own class
+    before = first - starts[strata]  # users of the stratum who stand before the own class
     place = np.where(place >= before, place + own, place)
-    chosen = order[np.minimum(starts[crowd] + place, len(order) - 1)]
+    chosen = order[np.minimum(starts[strata] + place, len(order) - 1)]
     return np.where(others > 0, chosen, -1)

@@ -1,4 +1,4 @@
-"""One profile per group: union, complete and average (paper section 4.3), on padded data (5.2) or beyond."""
+"""Build one profile per group: union, complete and average ([Chang2009], sections 4.3 and 5.2)."""
 
 from dataclasses import dataclass
 
@@ -8,15 +8,15 @@ from numba import njit
 
 from tasks.kernels.padded import LowRank, code_type, encode
 
-GROUPS_PER_SLAB = (
-    32  # the predictions of so many groups stay in the second-level cache until they are encoded
-)
+GROUPS_PER_SLAB = 32  # the predictions of this many groups stay in the second-level cache until encoded
 
 
 @dataclass(frozen=True)
 class Cells:
-    """The (group, item) cells that members rated, sorted by group and item; `real` counts the ratings that are not made
-    up."""
+    """Hold the (group, item) cells that members rated, sorted by group and item.
+
+    `count` is the number of raters, `real` the number of those whose rating is not factitious.
+    """
 
     group: np.ndarray
     item: np.ndarray
@@ -29,8 +29,10 @@ class Cells:
 def group_cells(
     observed: sp.csr_array, labels: np.ndarray, groups: int, made_up: sp.csr_array | None = None
 ) -> Cells:
-    """Who rated what in each group: number of contributors and their mean. `observed` has a row per member, and so has
-    `made_up`: those of the ratings that nobody gave."""
+    """Return the number of contributors and their mean rating for each (group, item) cell that members rated.
+
+    `observed` has a row per member, and so has `made_up`, the factitious ones among these ratings.
+    """
     order = np.argsort(labels, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=groups))])
     held, item, count, total = _add_up(
@@ -47,7 +49,7 @@ def group_cells(
 
 @njit(cache=True, nogil=True)
 def _add_up(indptr, indices, data, order, starts, n_items):  # type: ignore[no-untyped-def]
-    """Items, raters and sums of ratings of each group; the items of a group ascend."""
+    """Return items, raters and sums of ratings of each group; the items of a group ascend."""
     count, total = np.zeros(n_items, np.int64), np.zeros(n_items)
     held = np.zeros(len(starts) - 1, np.int64)
     cell_item = np.empty(len(indices), np.int32)
@@ -73,7 +75,11 @@ def _add_up(indptr, indices, data, order, starts, n_items):  # type: ignore[no-u
 
 
 def simple_profiles(predicted: LowRank, cells: Cells, min_contributors: int) -> sp.csr_array:
-    """Union of the members' items; mean over the raters, or the members' mean prediction where too few really rated."""
+    """Return the union of the members' items with the mean over the raters.
+
+    Where fewer than `min_contributors` members really rated an item, the mean of the members' predictions replaces
+    it.
+    """
     values, few = cells.mean.copy(), cells.real < min_contributors
     values[few] = predicted.cells(cells.group[few], cells.item[few])
     indptr = np.concatenate([[0], np.cumsum(np.bincount(cells.group, minlength=cells.shape[0]))])
@@ -88,7 +94,9 @@ def observed_shifts(
     min_contributors: int,
     made_up: sp.csr_array | None = None,
 ) -> sp.csr_array:
-    """By how much the members' observed ratings move a group's mean prediction, where enough of them really rated."""
+    """Return how much the members' observed ratings move a group's mean prediction, where enough members really
+    rated.
+    """
     user = np.repeat(np.arange(observed.shape[0]), np.diff(observed.indptr))
     residual = observed.data - model.cells(user, observed.indices)
     apart = sp.csr_array((residual, observed.indices, observed.indptr), shape=observed.shape)
@@ -103,9 +111,9 @@ def observed_shifts(
 def padded_codes(
     means: LowRank, shifts: sp.csr_array | None, scale: tuple[float, float], step: float
 ) -> np.ndarray:
-    """Every item: the published code of a group's mean prediction, moved by the observed ratings where they are kept.
+    """Return the published code of every item: a group's mean prediction, moved by `shifts` where ratings are kept.
 
-    The predictions never lie in memory: a few groups' are multiplied out and encoded before the next.
+    The predictions are never all in memory: those of a few groups are multiplied out and encoded before the next.
     """
     codes = np.empty(means.shape, code_type(scale, step))
     items = np.ascontiguousarray(means.items.T)
@@ -121,14 +129,15 @@ def padded_codes(
     return codes
 
 
-def boost(
-    profiles: sp.csr_array, predicted: LowRank, spread: np.ndarray, raters: np.ndarray, density: float
+def boost_profiles(
+    profiles: sp.csr_array, predicted: LowRank, variances: np.ndarray, raters: np.ndarray, density: float
 ) -> sp.csr_array:
-    """Add to each group its most confidently predicted other items, `density` of those it lacks (SCIENCE P0).
+    """Add to each group its most confidently predicted other items, `density` of those it lacks.
 
-    Confident: the members' predictions agree (small spread) and many people rated the item (the model knows it).
+    Confident: the members' predictions agree (low variance) and many users rated the item, so that the model knows
+    it.
     """
-    doubt = spread + (1.0 / (1.0 + raters)).astype(np.float32)
+    doubt = variances + (1.0 / (1.0 + raters)).astype(np.float32)
     held = np.repeat(np.arange(profiles.shape[0]), np.diff(profiles.indptr))
     doubt[held, profiles.indices] = np.inf
     lacking = profiles.shape[1] - np.diff(profiles.indptr)
@@ -139,21 +148,21 @@ def boost(
 
 
 def _least(doubt: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The columns of each row's `wanted` least values, ascending; of equal values the first columns."""
+    """Return the columns of each row's `wanted` lowest values, ascending; the first columns win ties."""
     chosen = [np.zeros(0, np.int64)]
     for values, count in zip(doubt, wanted.tolist(), strict=True):
         if count:
             bound = np.partition(values, count - 1)[count - 1]
-            among = values < bound
-            among[np.flatnonzero(values == bound)[: count - np.count_nonzero(among)]] = True
-            chosen.append(np.flatnonzero(among))
+            lowest = values < bound
+            lowest[np.flatnonzero(values == bound)[: count - np.count_nonzero(lowest)]] = True
+            chosen.append(np.flatnonzero(lowest))
     return np.concatenate(chosen)
 
 
 def add_cells(
     profiles: sp.csr_array, group: np.ndarray, item: np.ndarray, values: np.ndarray
 ) -> sp.csr_array:
-    """Profiles with further cells, sorted; a value of zero is a value, not an absence."""
+    """Add cells to profiles and sort them; a value of zero is a value, not an absence."""
     row = np.concatenate([np.repeat(np.arange(profiles.shape[0]), np.diff(profiles.indptr)), group])
     column = np.concatenate([profiles.indices, item]).astype(np.int32)
     data = np.concatenate([profiles.data, values.astype(profiles.data.dtype)])

@@ -1,8 +1,8 @@
-"""How alike two items are, by the ratings of people who rated both (paper 004, section 5.1, equation 6).
+"""Measure how similar two items are by the ratings of users who rated both ([RFPP], section 5.1, equation 6).
 
-Only rows that are asked for are computed, those of candidates against all items, one candidate after the other over
-the rows of its raters: the sums of one candidate (items × a few numbers) stay in the cache, and nothing of the size
-items × items exists unless all items are candidates.
+Only the requested rows are computed, those of candidates against all items, one candidate after the other over the
+rows of its raters: the sums of one candidate (items × a few numbers) stay in the cache, and nothing of the size items
+× items exists unless all items are candidates.
 """
 
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from numba import njit
 
-from tasks.kernels.additions import packed
+from tasks.kernels.candidate_items import pack_bits
 
-_AT_ONCE = 64  # candidates whose sums lie in memory
+_AT_ONCE = 64  # candidates whose sums are in memory
 SIMILARITIES = ("compound", "pearson", "cosine", "adjusted-cosine", "jaccard")
 QUOTIENTS = {
     "exp(-n)": lambda n: np.exp(-n),
@@ -28,16 +28,17 @@ QUOTIENTS = {
 def similarities(
     ratings: sp.csr_array, candidates: np.ndarray, similarity: str = "compound", quotient: str = "exp(-n)"
 ) -> Iterator[npt.NDArray[np.float64]]:
-    """Similarity of some candidates at a time to every item, (candidates at once, items), in the candidates' order.
+    """Yield the similarity of some candidates at a time to every item, (candidates at once, items), in the
+    candidates' order.
 
-    −∞ where nobody rated both or the measure is not defined (a correlation of constants). All measures but Jaccard run
-    over people who rated both, like equation 6: the paper holds them for measures of rating, and Jaccard for the one
-    of common raters.
+    The value is −∞ where no user rated both or the measure is undefined (a correlation of constants). All measures
+    but Jaccard run over users who rated both, like equation 6: [RFPP] treats them as measures of rating, and Jaccard
+    as the measure of common raters.
 
-    - compound: 1 − mean|Δ| · quotient(n), with n people who rated both
-    - pearson: about the means of both items among these people; cosine: about 0
-    - adjusted-cosine: about every person's own mean rating
-    - jaccard: n / people who rated either
+    - compound: 1 − mean|Δ| · quotient(n), with n users who rated both
+    - pearson: about the means of both items among these users; cosine: about 0
+    - adjusted-cosine: about every user's own mean rating
+    - jaccard: n / users who rated either
     """
     if similarity not in SIMILARITIES or quotient not in QUOTIENTS:
         raise ValueError(
@@ -76,23 +77,23 @@ def _measure(
         if similarity == "pearson":
             product = product - left * right / both
             left_square, right_square = left_square - left**2 / both, right_square - right**2 / both
-        # What rounding leaves of constants is no spread.
+        # Constants have no variance; what is left of it is rounding.
         spread = (left_square > 1e-9) & (right_square > 1e-9)
         found = np.where(spread, product / np.sqrt(np.where(spread, left_square * right_square, 1)), -np.inf)
     return np.where(both > 0, found, -np.inf)
 
 
-def similar(
+def find_similar(
     ratings: sp.csr_array,
     candidates: np.ndarray,
     threshold: float,
     similarity: str = "compound",
     quotient: str = "exp(-n)",
 ) -> npt.NDArray[np.uint64]:
-    """Which candidates every item is similar to, above the threshold β: bits, (items, words)."""
+    """Return the candidates that every item is similar to, above the threshold β, as bits, (items, words)."""
     above = [block > threshold for block in similarities(ratings, candidates, similarity, quotient)]
     empty = np.zeros((0, ratings.shape[1]), bool)
-    return packed(np.concatenate([*above, empty]).T)
+    return pack_bits(np.concatenate([*above, empty]).T)
 
 
 @njit(cache=True, nogil=True)
@@ -106,7 +107,7 @@ def _overlap(
     candidates: np.ndarray,
     sums: np.ndarray,
 ) -> None:
-    """Per candidate and item, over people who rated both: their number, then Σ|x−y| or Σx Σy Σxy Σx² Σy²."""
+    """Sum per candidate and item over users who rated both: their number, then Σ|x−y| or Σx Σy Σxy Σx² Σy²."""
     products = sums.shape[1] > 2
     for c in range(len(candidates)):
         here = sums[c]

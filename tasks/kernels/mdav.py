@@ -1,31 +1,33 @@
-"""Microaggregation: groups of k similar records, found by distance alone.
+"""Form groups of at least k similar records by distance alone (microaggregation).
 
-`mdav`: maximum distance to average vector, with the leftover rule of paper 003, section 3. `v_mdav`: groups of variable
-size (Solanas and Martínez-Ballesté, the paper's reference 36 and its future work).
+`mdav`: maximum distance to average vector, with the leftover rule of [Casino2015], section 3. `v_mdav`: groups of
+variable size ([Solanas2006], named as future work in [Casino2015]).
 
-Both give the partition of the textbook's arithmetic, float64 sums of (x − y)² in NumPy's order, ties to the lowest
-record (`tests/kernels/plain_mdav.py` is that textbook). What makes them fast only rules records out: see `Remaining`.
+Both give the partition of the reference arithmetic: float64 sums of (x − y)² in NumPy's order, ties to the lowest
+record (tests/tasks/kernels/plain_mdav.py is that reference). The optimizations only rule records out: see
+`UngroupedRecords`.
 """
 
 import numpy as np
 
-from tasks.kernels.remaining import Remaining, squared_distances
+from tasks.kernels.ungrouped_records import UngroupedRecords, squared_distances
 
 
 def mdav(points: np.ndarray, k: int) -> np.ndarray:
-    """Labels of groups of at least k records (paper 003, section 3; Domingo-Ferrer and Torra's MDAV).
+    """Return labels of groups of at least k records ([Casino2015], section 3; MDAV, [DomingoFerrer2005]).
 
-    While 3k records are left: r, the one farthest from their mean, and its k − 1 nearest are a group; so are s, the one
-    farthest from r, and its k − 1 nearest. With 2k or more left r's group is formed once more. Then `_place_leftover`.
+    While 3k records are left: r, the one farthest from their mean, and its k − 1 nearest form a group; so do s, the
+    one farthest from r, and its k − 1 nearest. With 2k or more left r's group is formed once more. Then
+    `_place_leftover`.
     """
     points = _checked(points, k)
     labels = np.full(len(points), -1, np.int32)
-    left = Remaining(points)
+    left = UngroupedRecords(points)
     groups = 0
 
     def form(record: int) -> None:
         nonlocal groups
-        labels[left.take(left.nearest(record, k))] = groups
+        labels[left.remove(left.nearest(record, k))] = groups
         groups += 1
 
     while left.count >= 3 * k:
@@ -38,15 +40,15 @@ def mdav(points: np.ndarray, k: int) -> np.ndarray:
 
 
 def v_mdav(points: np.ndarray, k: int, gamma: float) -> np.ndarray:
-    """Labels of groups of at least k records: a group takes in its nearest record while that is nearer to it, by the
-    factor gamma, than to any record outside (gamma 0: never), up to 2k − 1.
+    """Return labels of groups of k to 2k − 1 records, extended by near neighbours ([Solanas2006]).
 
-    The next group begins with the record farthest from the mean of all. Fewer than k that are left over join the
-    groups whose means are nearest, whatever the size these have.
+    A group takes in its nearest record while that record is nearer to it, by the factor gamma, than to any record
+    outside (gamma 0: never). The next group begins with the record farthest from the mean of all. Fewer than k
+    records that are left over join the groups with the nearest means, whatever the size of these.
     """
     points = _checked(points, k)
     labels = np.full(len(points), -1, np.int32)
-    left = Remaining(points)
+    left = UngroupedRecords(points)
     groups = 0
     outside_in = np.argsort(-squared_distances(points, points.mean(axis=0)), kind="stable")
     for record in outside_in.tolist():
@@ -56,8 +58,8 @@ def v_mdav(points: np.ndarray, k: int, gamma: float) -> np.ndarray:
             continue
         members = left.nearest(left.position(record), k)
         if gamma > 0:
-            members = left.extended(members, most=2 * k - 1, gamma=gamma)
-        labels[left.take(members)] = groups
+            members = left.extend_group(members, most=2 * k - 1, gamma=gamma)
+        labels[left.remove(members)] = groups
         groups += 1
     over = np.flatnonzero(labels < 0)
     means = _means(points, labels, groups)
@@ -74,8 +76,11 @@ def _checked(points: np.ndarray, k: int) -> np.ndarray:
 
 
 def _place_leftover(points: np.ndarray, labels: np.ndarray, groups: int) -> None:
-    """The k to 2k − 1 last records: a group of their own where more than half of them are nearer to its mean than to
-    the mean of any other group; else each joins its nearest group (paper 003, section 3)."""
+    """Place the k to 2k − 1 last records ([Casino2015], section 3).
+
+    They form their own group where more than half of them are nearer to its mean than to the mean of any other group;
+    else each joins its nearest group.
+    """
     over = np.flatnonzero(labels < 0)
     if groups == 0:
         labels[over] = 0
@@ -91,7 +96,7 @@ def _place_leftover(points: np.ndarray, labels: np.ndarray, groups: int) -> None
 
 
 def _means(points: np.ndarray, labels: np.ndarray, groups: int) -> np.ndarray:
-    """The mean of each group, its records added in their order."""
+    """Return the mean of each group, its records added in their order."""
     order = np.argsort(labels, kind="stable")
     edges = np.searchsorted(labels[order], np.arange(groups + 1))
     return np.array([points[order[edges[g] : edges[g + 1]]].mean(axis=0) for g in range(groups)])

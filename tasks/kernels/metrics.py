@@ -1,6 +1,6 @@
-"""Distances between padded rating vectors, in dense float32 blocks (paper section 4.2, "Similarity Metric").
+"""Compute distances between padded rating vectors, in dense float32 blocks ([Chang2009], section 4.2).
 
-With d = |x − y| / max_diff per item, the five metrics are
+With d = |x − y| / max_diff per item, the five metrics ("Similarity Metric") are
 
 ==================  ===================================================================
 weighted-squared    mean(2d − d²), d capped at 1: the paper's 1 − mean((1 − d)²), a true metric
@@ -10,8 +10,8 @@ closeness-1.0       share of items whose ratings lie more than 1.0 rating units 
 euclidean           √mean(d²), not capped
 ==================  ===================================================================
 
-d is capped because predictions may leave the rating scale; a concave function of |x − y| stays one when
-capped, so `weighted-squared` keeps the triangle inequality. All values must be finite.
+d is capped because predictions may leave the rating scale; a concave function of |x − y| stays one when capped, so
+`weighted-squared` keeps the triangle inequality. All values must be finite.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _ROWS = 64
 
 
 def distances(X: npt.ArrayLike, Y: npt.ArrayLike, *, metric: str, max_diff: float) -> Float32:
-    """Return the (len(X), len(Y)) distances between every row of X and every row of Y (section 4.2).
+    """Return the (len(X), len(Y)) distances between every row of X and every row of Y ([Chang2009], section 4.2).
 
-    An entry has the same bytes whatever block of rows it is computed in, and distances(X, Y) is exactly
-    the transpose of distances(Y, X).
+    An entry has the same bytes whatever block of rows it is computed in, and distances(X, Y) is exactly the transpose
+    of distances(Y, X).
     """
     code, bound, scale = _resolve(metric, max_diff)
     x, y = _rows(X, Y)
@@ -46,7 +46,8 @@ def distances(X: npt.ArrayLike, Y: npt.ArrayLike, *, metric: str, max_diff: floa
 
 
 def nearest(X: npt.ArrayLike, Y: npt.ArrayLike, *, metric: str, max_diff: float) -> tuple[Int32, Float32]:
-    """Return for each row of X the index of the nearest row of Y, and its distance (section 4.2, step 2.3).
+    """Return for each row of X the index of the nearest row of Y, and its distance ([Chang2009], section 4.2, step
+    2.3).
 
     Ties go to the lowest index. Agrees exactly with the argmin of `distances`, without holding that matrix.
     """
@@ -57,16 +58,7 @@ def nearest(X: npt.ArrayLike, Y: npt.ArrayLike, *, metric: str, max_diff: float)
     return _nearest(x, y, code, bound, _per_cell(scale, x.shape[1]))
 
 
-def paired(X: npt.ArrayLike, Y: npt.ArrayLike, *, metric: str, max_diff: float) -> Float32:
-    """Return the distance between X[i] and Y[i] for each i: the diagonal of `distances`, up to rounding."""
-    code, bound, scale = _resolve(metric, max_diff)
-    x, y = _rows(X, Y)
-    if len(x) != len(y):
-        raise ValueError(f"paired needs as many rows in X as in Y, got {len(x)} and {len(y)}")
-    return _paired(x, y, code, bound, _per_cell(scale, x.shape[1]))
-
-
-def listed(
+def distances_of_pairs(
     X: npt.ArrayLike,
     Y: npt.ArrayLike,
     indptr: npt.NDArray[np.int64],
@@ -75,13 +67,13 @@ def listed(
     metric: str,
     max_diff: float,
 ) -> Float32:
-    """Return the distances of some pairs only: row i of X to the rows columns[indptr[i]:indptr[i + 1]] of Y.
+    """Return the distances of given pairs only: row i of X to the rows columns[indptr[i]:indptr[i + 1]] of Y.
 
     An entry has the bytes it has in `distances`.
     """
     code, bound, scale = _resolve(metric, max_diff)
     x, y = _rows(X, Y)
-    return _listed(x, y, indptr, columns, code, bound, _per_cell(scale, x.shape[1]))
+    return _distances_of_pairs(x, y, indptr, columns, code, bound, _per_cell(scale, x.shape[1]))
 
 
 def _resolve(metric: str, max_diff: float) -> tuple[int, np.float32, float]:
@@ -110,7 +102,7 @@ def _rows(X: npt.ArrayLike, Y: npt.ArrayLike) -> tuple[Float32, Float32]:
 
 
 def _per_cell(scale: float, columns: int) -> np.float32:
-    """Turn a sum over the columns into a mean; vectors without entries are equal (distance 0)."""
+    """Convert the scale of a sum over the columns into that of a mean; vectors without entries have distance 0."""
     return np.float32(scale / max(columns, 1))
 
 
@@ -175,25 +167,6 @@ def _sum4(
             s2 += _squared(a, y2[c])
             s3 += _squared(a, y3[c])
     return s0, s1, s2, s3
-
-
-@njit(cache=True, nogil=True, fastmath=True)
-def _sum1(x: Float32, y: Float32, code: int, bound: np.float32) -> np.float32:
-    """Sum the per-item terms of one row against one."""
-    s = np.float32(0.0)
-    if code == _WEIGHTED_SQUARED:
-        for c in range(x.shape[0]):
-            s += _weighted_squared(x[c], y[c], bound)
-    elif code == _WEIGHTED:
-        for c in range(x.shape[0]):
-            s += _weighted(x[c], y[c], bound)
-    elif code == _CLOSENESS:
-        for c in range(x.shape[0]):
-            s += _apart(x[c], y[c], bound)
-    else:
-        for c in range(x.shape[0]):
-            s += _squared(x[c], y[c])
-    return s
 
 
 @njit(cache=True, nogil=True)
@@ -269,7 +242,7 @@ def _nearest(
 
 
 @njit(cache=True, nogil=True)
-def _listed(
+def _distances_of_pairs(
     x: Float32,
     y: Float32,
     indptr: npt.NDArray[np.int64],
@@ -301,16 +274,3 @@ def _listed(
     for p in range(out.shape[0]):
         out[p] = _finish(out[p], code, scale)
     return out
-
-
-@njit(cache=True, nogil=True)
-def _paired(x: Float32, y: Float32, code: int, bound: np.float32, scale: np.float32) -> Float32:
-    result = np.empty(x.shape[0], np.float32)
-    columns = x.shape[1]
-    for i in range(x.shape[0]):
-        total = np.float32(0.0)
-        for lo in range(0, columns, _COLUMNS):
-            hi = min(columns, lo + _COLUMNS)
-            total += _sum1(x[i, lo:hi], y[i, lo:hi], code, bound)
-        result[i] = _finish(total, code, scale)
-    return result

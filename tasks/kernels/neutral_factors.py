@@ -1,35 +1,37 @@
-"""Factors that do not tell a class: every class of people is moved onto one common distribution.
+"""Move users' factors so that they do not reveal a class: every class is mapped onto one common distribution.
 
-A published padded profile is a mean of predictions, so all it can tell of a member lies in the members' factors. If
-women's and men's factors are distributed alike, then neither a profile nor who shares a group tells more of somebody
-than the shares in the whole population do. Means and covariances are matched: each class goes through the affine map
-that moves it onto the common mean and the pooled covariance at the least cost (optimal transport between Gaussians),
-measured in predictions: in the space where the distance of two people is that of their predicted ratings. Higher
-moments stay as they are, and whether they tell is for the judge to find out.
+A published padded profile is a mean of predictions, so everything it can reveal about a member lies in the members'
+factors. If the factors of women and men have the same distribution, then neither a profile nor the membership of a
+group reveals more about a user than the shares in the whole population do. Means and covariances are matched: each
+class goes through the affine map that moves it onto the common mean and the pooled covariance at the least cost
+(optimal transport between Gaussians). The cost is measured in the space where the distance of two users is that of
+their predicted ratings. Higher moments stay as they are; whether they reveal the class is for the checks to find out.
 
-Only what is more than chance is moved. Of the distance between a class's mean and everybody's, sampling accounts for
-some; were that removed too, the classes of a sample would be closer than chance allows, and who knows most people's
-classes could tell the rest's from it.
+Only differences beyond chance are removed. Sampling accounts for part of the distance between a class's mean and the
+overall mean. If that part were removed too, the classes of a sample would be closer than chance allows, and an
+attacker who knows most users' classes could infer the rest from it.
 
-People of unknown class cannot be moved as their class is. What tells a class best (as many directions as there are
-classes, less one) is theirs no longer: it is drawn from the moved people of known class.
+Users of unknown class cannot be moved as their class is. The directions that reveal a class best (one fewer than
+there are classes) are replaced: their values are drawn from the moved users of known class.
 """
 
 import numpy as np
 import numpy.typing as npt
 
-ROUNDS = 8  # where several attributes are hidden: what is moved for one moves the others a little
+ROUNDS = 8  # where several attributes are hidden: a move for one attribute moves the others a little
 NOTHING = 1e-7  # share of the largest variance below which a direction is rounding, and is set to its mean
-DOUBT = 5  # people per dimension before a class's own covariance counts as much as the pooled one
+DOUBT = 5  # users per dimension before a class's own covariance counts as much as the pooled one
 
 Float64 = npt.NDArray[np.float64]
 
 
-def neutral(
+def neutralize_factors(
     users: np.ndarray, items: np.ndarray, classes: list[np.ndarray], rng: np.random.Generator
 ) -> npt.NDArray[np.float32]:
-    """Users' factors that do not tell any of the attributes: `classes` holds everybody's class (0, 1, …; −1: not known)
-    for each."""
+    """Return users' factors that do not reveal any of the attributes.
+
+    `classes` holds the class of every user (0, 1, …; −1: not known) for each attribute.
+    """
     factors = np.asarray(users, np.float64)
     there, back = _prediction_space(factors, np.asarray(items, np.float64))
     mean = factors.mean(axis=0)
@@ -41,8 +43,10 @@ def neutral(
 
 
 def _prediction_space(factors: Float64, items: Float64) -> tuple[Float64, Float64]:
-    """Into coordinates in which distances are those of the predictions, along the directions in which people differ;
-    and back, where in all other directions everybody is alike."""
+    """Return the maps into coordinates in which distances are those of the predictions, and back.
+
+    The coordinates run along the directions in which users differ; in all others the map back gives equal values.
+    """
     variances, axes = np.linalg.eigh(np.cov(factors.T, bias=True).reshape(factors.shape[1], -1))
     axes = axes[:, variances > NOTHING * max(variances.max(), 1e-30)]
     weighs = axes.T @ (items.T @ items / max(len(items), 1)) @ axes
@@ -50,7 +54,7 @@ def _prediction_space(factors: Float64, items: Float64) -> tuple[Float64, Float6
 
 
 def _hidden(points: Float64, label: np.ndarray, rng: np.random.Generator) -> Float64:
-    """People of known class moved, and the others without what tells theirs."""
+    """Move users of known class, and remove from the others the directions that reveal their class."""
     known = label >= 0
     moved = points.copy()
     moved[known] = _moved(points[known], label[known])
@@ -60,15 +64,15 @@ def _hidden(points: Float64, label: np.ndarray, rng: np.random.Generator) -> Flo
     centre = points[known].mean(axis=0)
     means = [points[label == number].mean(axis=0) - centre for number in np.unique(label[known])]
     _, sizes, axes = np.linalg.svd(np.array(means) @ whiten, full_matrices=False)
-    telling = axes[sizes > NOTHING * max(sizes.max(), 1e-30)].T
+    revealing = axes[sizes > NOTHING * max(sizes.max(), 1e-30)].T
     drawn = moved[rng.choice(np.flatnonzero(known), int((~known).sum()))]
     own, other = ((some - centre) @ whiten for some in (points[~known], drawn))
-    moved[~known] = centre + (own + (other - own) @ telling @ telling.T) @ colour
+    moved[~known] = centre + (own + (other - own) @ revealing @ revealing.T) @ colour
     return moved
 
 
 def _pooled(points: Float64, label: np.ndarray) -> Float64:
-    """Covariance within the classes."""
+    """Return the covariance within the classes."""
     width = points.shape[1]
     total = np.zeros((width, width))
     for number in np.unique(label):
@@ -78,7 +82,7 @@ def _pooled(points: Float64, label: np.ndarray) -> Float64:
 
 
 def _moved(points: Float64, label: np.ndarray) -> Float64:
-    """Every class on the common mean and the pooled covariance."""
+    """Move every class onto the common mean and the pooled covariance."""
     width, mean, pooled = points.shape[1], points.mean(axis=0), _pooled(points, label)
     inverse = np.linalg.pinv(pooled)
     moved = np.empty_like(points)
@@ -97,7 +101,7 @@ def _moved(points: Float64, label: np.ndarray) -> Float64:
 
 
 def _transport(own: Float64, wanted: Float64) -> Float64:
-    """The symmetric matrix that turns one covariance into the other and moves points as little as that allows."""
+    """Return the symmetric matrix that maps one covariance to the other and moves points as little as that allows."""
     root = _power(own, 0.5)
     inverse = _power(own, -0.5)
     return inverse @ _power(root @ wanted @ root, 0.5) @ inverse

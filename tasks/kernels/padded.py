@@ -1,7 +1,8 @@
-"""The padded rating matrix, never materialised: low rank plus a sparse residual (paper section 4.1).
+"""Represent the padded rating matrix without materialising it: low rank plus a sparse residual ([Chang2009], section
+4.1).
 
-padded = prediction everywhere, the observed rating where there is one. A row is built when it is needed; group
-means and spreads of the predictions are computed in the small space of the factors.
+A padded cell is the observed rating where there is one, and the prediction elsewhere. A row is built when it is
+needed; group means and variances of the predictions are computed in the small space of the factors.
 """
 
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from numba import njit
 
 @dataclass(frozen=True)
 class LowRank:
-    """Predictions mean + users @ items.T. Biases are factors too, so this is all a predictor has to give."""
+    """Hold predictions mean + users @ items.T. Biases are factors too, so this is all a predictor has to return."""
 
     users: np.ndarray  # (m, F) float32
     items: np.ndarray  # (n, F) float32
@@ -21,26 +22,26 @@ class LowRank:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(users, items)."""
+        """Return (users, items)."""
         return len(self.users), len(self.items)
 
     def rows(self, users: np.ndarray | slice) -> np.ndarray:
-        """Predictions of some users for every item, dense."""
+        """Return the predictions of some users for every item, dense."""
         return _product(self.users[users], self.items) + np.float32(self.mean)
 
     def padded_rows(self, users: np.ndarray | slice, observed: sp.csr_array) -> np.ndarray:
-        """Predictions, with the observed ratings of these users put in their places."""
+        """Return the predictions with the observed ratings of these users in their places."""
         dense = self.rows(users)
         row = np.repeat(np.arange(observed.shape[0]), np.diff(observed.indptr))
         dense[row, observed.indices] = observed.data
         return dense
 
     def cells(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
-        """Predictions of single (user, item) cells."""
+        """Return the predictions of single (user, item) cells."""
         return np.einsum("cf,cf->c", self.users[users], self.items[items]) + np.float32(self.mean)
 
     def group_means(self, labels: np.ndarray, groups: int) -> "LowRank":
-        """Mean prediction of each group: the mean of the members' factors, so low rank again."""
+        """Return the mean prediction of each group: the mean of the members' factors, so low rank again."""
         sizes = np.bincount(labels, minlength=groups)
         order = np.argsort(labels, kind="stable")
         belongs = sp.csr_array(
@@ -49,8 +50,8 @@ class LowRank:
         )
         return LowRank((belongs @ self.users / sizes[:, None]).astype(np.float32), self.items, self.mean)
 
-    def group_spread(self, labels: np.ndarray, groups: int, items: np.ndarray) -> np.ndarray:
-        """Variance of the members' predictions, (groups, items): bᵀ Cov b in the space of the factors."""
+    def group_variances(self, labels: np.ndarray, groups: int, items: np.ndarray) -> np.ndarray:
+        """Return the variance of the members' predictions, (groups, items): bᵀ Cov b in the space of the factors."""
         covariance = _covariances(np.asarray(self.users, np.float64), labels, groups)
         factors = self.items[items]
         outer = np.einsum("if,ih->ifh", factors, factors).reshape(len(items), factors.shape[1] ** 2)
@@ -58,7 +59,7 @@ class LowRank:
 
 
 def _covariances(factors: np.ndarray, labels: np.ndarray, groups: int, block: int = 16_384) -> np.ndarray:
-    """Covariance of the members' factors in each group, (groups, F, F)."""
+    """Return the covariance of the members' factors in each group, (groups, F, F)."""
     width = factors.shape[1]
     sizes = np.bincount(labels, minlength=groups)[:, None]
     means = np.zeros((groups, width))
@@ -84,7 +85,7 @@ def encode(
     shift: float = 0.0,
     out: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Published codes of the ratings values + shift: clipped to the scale, rounded to the step, in one pass."""
+    """Return published codes of the ratings values + shift: clipped to the scale, rounded to the step, in one pass."""
     codes = np.empty(values.shape, code_type(scale, step)) if out is None else out
     flat = np.ascontiguousarray(values, np.float32).reshape(-1)
     low, width, highest = (np.float32(number) for number in (scale[0], step, _highest_code(scale, step)))
@@ -100,7 +101,7 @@ def _encode(values, shift, low, step, highest, codes):  # type: ignore[no-untype
 
 
 def code_type(scale: tuple[float, float], step: float) -> np.dtype:
-    """The smallest little-endian type that holds every code."""
+    """Return the smallest little-endian type that holds every code."""
     return np.dtype("u1") if _highest_code(scale, step) < 256 else np.dtype("<u2")
 
 

@@ -1,12 +1,12 @@
-"""Search for partitions with bounded group sizes: the inner part of bounded t-means (paper section 4.2).
+"""Search for partitions with bounded group sizes: the inner part of bounded t-means ([Chang2009], section 4.2).
 
-A partition is `labels`, group numbers 0..t−1 per point. Every function keeps `least` ≤ size ≤ `most` for
-every group, and is deterministic: randomness enters as uniform draws made by the caller.
+A partition is `labels`, group numbers 0..t−1 per point. Every function keeps `least` ≤ size ≤ `most` for every group
+and is deterministic: randomness enters as uniform draws made by the caller.
 
-Two costs occur. *Pair cost*: the sum over groups of (sum of pairwise distances) / size. With squared
-Euclidean distances this is exactly the sum of squared distances to the group means, so moves and swaps are
-judged by their true effect, centre shift included, without touching the points. *Assignment cost*: the sum
-of each point's cost at its group's fixed centre.
+There are two costs. *Pair cost*: the sum over groups of (sum of pairwise distances) / size. With squared Euclidean
+distances this is exactly the sum of squared distances to the group means, so moves and swaps are evaluated by their
+true effect, centre shift included, without touching the points. *Assignment cost*: the sum of each point's cost at
+its group's fixed centre.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Int64 = npt.NDArray[np.int64]
 
 @njit(cache=True, nogil=True)
 def seed_from_pairs(pairs: Float32, t: int, draws: Float64) -> Int64:
-    """Choose t distinct points as first centres: k-means++ on a matrix of squared (or plain) distances.
+    """Choose t distinct points as first centres by k-means++ on a matrix of squared (or plain) distances.
 
-    draws is (t, trials) uniform in [0, 1): of `trials` candidates drawn in proportion to their distance from
-    the centres so far, the one that lowers the total most is taken.
+    draws is (t, trials) uniform in [0, 1): of `trials` candidates drawn in proportion to their distance from the
+    centres so far, the one that lowers the total most is taken.
     """
     n = pairs.shape[0]
     seeds = np.empty(t, np.int64)
@@ -70,7 +70,7 @@ def _squared_distance(x: Float32, y: Float32) -> np.float32:
 
 @njit(cache=True, nogil=True)
 def seed_from_points(points: Float32, t: int, draws: Float64) -> Int64:
-    """Like seed_from_pairs, for more points than a matrix of pairs can hold; points should be narrow."""
+    """Choose seeds as seed_from_pairs does, for more (narrow) points than a matrix of pairs can hold."""
     n = points.shape[0]
     seeds = np.empty(t, np.int64)
     seeds[0] = min(n - 1, int(draws[0, 0] * n))
@@ -109,11 +109,11 @@ def seed_from_points(points: Float32, t: int, draws: Float64) -> Int64:
 
 
 @njit(cache=True, nogil=True)
-def fill(costs: Float32, least: int, most: int) -> Int32:
+def fill_groups(costs: Float32, least: int, most: int) -> Int32:
     """Assign every point to a group, greedily, within the bounds; costs is (points, groups).
 
-    Points that lose most when their first choice is full (regret) choose first. A group beyond `least` takes
-    from the n − t·least spare points, so that enough are left for the others.
+    Points that lose most when their first choice is full (regret) choose first. A group beyond `least` takes from the
+    n − t·least spare points, so that enough are left for the others.
     """
     n, t = costs.shape
     regret = np.empty(n, np.float32)
@@ -169,12 +169,12 @@ def _best_swap(
 
 
 @njit(cache=True, nogil=True)
-def exchange(pairs: Float32, labels: Int32, t: int, least: int, most: int, sweeps: int) -> float:
-    """Lower the pair cost by moving and swapping points until none helps; returns it, changes labels.
+def exchange_members(pairs: Float32, labels: Int32, t: int, least: int, most: int, sweeps: int) -> float:
+    """Lower the pair cost by moving and swapping points until no change helps; returns the cost, changes labels.
 
-    For each point in turn the best of all swaps and, where the bounds allow it, of all moves is made.
-    Hartigan's rule: the change of the two means is part of the comparison, which Lloyd's rule leaves out; in
-    groups of five a mean sits so near its members that Lloyd's stays with the first partition.
+    For each point in turn the best of all swaps and, where the bounds allow it, of all moves is made. This is
+    Hartigan's rule: the change of the two means is part of the comparison, which Lloyd's rule leaves out. In groups
+    of five a mean lies so near its members that Lloyd's rule stays with the first partition.
     """
     n = pairs.shape[0]
     sums = np.zeros((t, n), np.float32)  # sums[c, i]: distances of i to the members of c
@@ -262,10 +262,10 @@ def _refresh(a: int, costs: Float32, labels: Int32, gains: Float32, movers: Int3
 
 @njit(cache=True, nogil=True)
 def reassign(costs: Float32, labels: Int32, least: int, most: int, sweeps: int) -> bool:
-    """Lower the assignment cost by moves and swaps between groups until none helps; changes labels.
+    """Lower the assignment cost by moves and swaps between groups until no change helps; changes labels.
 
-    Returns whether anything changed. Only the cheapest mover per ordered pair of groups is looked at: exact
-    for moves and swaps, as the centres do not shift here. An infinite cost forbids a group to a point.
+    Returns whether anything changed. Only the cheapest mover per ordered pair of groups is considered, which is exact
+    for moves and swaps because the centres do not shift here. An infinite cost forbids a group to a point.
     """
     n, t = costs.shape
     sizes = np.zeros(t, np.int64)
@@ -304,8 +304,8 @@ def reassign(costs: Float32, labels: Int32, least: int, most: int, sweeps: int) 
 
 
 @njit(cache=True, nogil=True)
-def means(points: Float32, labels: Int32, t: int) -> Float32:
-    """Return the (t, columns) means of the groups, summed in float64 (section 4.2: virtual centres)."""
+def group_means(points: Float32, labels: Int32, t: int) -> Float32:
+    """Return the (t, columns) means of the groups, summed in float64 ([Chang2009], section 4.2: virtual centres)."""
     centers = np.empty((t, points.shape[1]), np.float32)
     order = np.argsort(labels, kind="mergesort")
     total = np.empty(points.shape[1])

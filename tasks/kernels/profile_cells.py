@@ -1,4 +1,4 @@
-"""Single cells of profiles that hold some items each."""
+"""Find single cells of profiles that hold some items each."""
 
 import numpy as np
 from numba import njit
@@ -6,7 +6,7 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def find_cells(indptr, items, row, item):  # type: ignore[no-untyped-def]
-    """Where the cell (row, item) lies among the cells, −1 where the row does not hold the item."""
+    """Return the position of each cell (row, item) among the cells, −1 where the row does not hold the item."""
     found = np.empty(len(row), np.int64)
     for cell in range(len(row)):
         first, last = indptr[row[cell]], indptr[row[cell] + 1]

@@ -1,6 +1,6 @@
-"""Distances from full rating vectors to profiles that rate only some items (paper section 7.4).
+"""Compute distances from full rating vectors to profiles that rate only some items ([Chang2009], section 7.4).
 
-The mean runs over the items a profile has: what it does not rate it neither shares nor lacks.
+The mean runs over the items a profile has; items it does not rate do not enter the comparison.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from tasks.kernels.metrics import METRICS
 def profile_distances(
     rows: np.ndarray, profiles: sp.csr_array, *, metric: str, max_diff: float
 ) -> np.ndarray:
-    """(rows, profiles) distances; a profile without items is infinitely far."""
+    """Return (rows, profiles) distances; a profile without items is infinitely far."""
     if metric not in METRICS:
         raise ValueError(f"metric must be one of {METRICS}, got {metric!r}")
     return _distances(
@@ -26,7 +26,7 @@ def profile_distances(
     )
 
 
-# Not the whole of fastmath: that would assume no infinities.
+# Only some flags of fastmath, because all of it would assume that there are no infinities.
 @njit(cache=True, fastmath={"reassoc", "contract", "arcp", "nsz"}, nogil=True)
 def _distances(rows, indptr, indices, data, metric, max_diff):  # type: ignore[no-untyped-def]
     out = np.empty((len(rows), len(indptr) - 1), np.float32)

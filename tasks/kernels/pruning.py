@@ -1,7 +1,7 @@
-"""The nearest centre of every user in the paper's metric, exactly, at a fraction of the comparisons.
+"""Find the nearest centre of every user in the clustering metric, exactly, at a fraction of the comparisons.
 
-With d = |x − y| / max_diff per item, E = mean(d²) and L = mean(d), every one of the metrics has a bound from below
-that needs no dense rows:
+With d = |x − y| / max_diff per item, E = mean(d²) and L = mean(d), each of these metrics has a lower bound that needs
+no dense rows:
 
 ==================  ==============================  ===============================================================
 weighted-squared    mean(2d − d²), d capped at 1    ≥ 2L − E    (2d − d² ≤ 1 wherever the cap binds)
@@ -9,12 +9,12 @@ weighted            mean(d), d capped at 1          ≥ L − E/4   (d − d²/4
 euclidean           √E                              = √E
 ==================  ==============================  ===============================================================
 
-E comes from the space of the factors (or, where observed ratings are kept, from one matrix product).
-L ≥ Σ over segments of items |Σ (x − y)| / (n · max_diff), and where a segment's items have similar factors their
-differences have the same sign, so that little is lost: on MovieLens 1M, 128 segments reach 95 % of L. The centres whose
-bound is not above the best distance found are compared exactly; what is returned is what comparing all of them returns.
-SCIENCE's own bounds, E ≤ D and the triangle inequality, leave most centres to be compared (docs/decisions/0008). The
-closeness metrics have no such bound: there all are compared.
+E comes from the space of the factors (or, where observed ratings are kept, from one matrix product). L ≥ Σ over
+segments of items |Σ (x − y)| / (n · max_diff), and where a segment's items have similar factors their differences
+have the same sign, so that little is lost: on MovieLens 1M, 128 segments reach 95 % of L. Only the centres whose
+bound is not above the best distance found are compared exactly; the result equals that of comparing all of them.
+Simpler bounds, E ≤ D and the triangle inequality, leave most centres to be compared (docs/decisions/0008). The
+closeness metrics have no such bound: there all centres are compared.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from tasks.kernels.metrics import distances, listed, nearest
-from tasks.kernels.points import Points
+from tasks.kernels.metrics import distances, distances_of_pairs, nearest
+from tasks.kernels.rating_vectors import RatingVectors
 
 Float32 = npt.NDArray[np.float32]
 Int32 = npt.NDArray[np.int32]
@@ -36,16 +36,17 @@ _FIRST = 4  # centres compared before the bounds are used: four cost little more
 _KERNEL_ROUNDING = 2e-5  # of a distance: float32 sums here and in kernels/metrics.py, see its tests
 
 
-def nearest_points(x: Points, y: Points, *, metric: str, max_diff: float) -> tuple[Int32, Float32]:
-    """Return for each point of x the index of its nearest point of y and its distance; ties: the lowest index.
+def find_nearest(
+    x: RatingVectors, y: RatingVectors, *, metric: str, max_diff: float
+) -> tuple[Int32, Float32]:
+    """Return for each vector of x the index of its nearest vector of y and its distance; ties: the lowest index.
 
     Equal to `metrics.nearest` of the dense rows.
     """
     centers = y.rows(slice(None))
     index, distance = np.empty(len(x), np.int32), np.empty(len(x), np.float32)
-    buffer = np.empty(
-        (min(_ROWS, len(x)), x.width), np.float32
-    )  # fresh memory for each block costs more than to fill it
+    # One buffer for all blocks: fresh memory for each costs more than filling it.
+    buffer = np.empty((min(_ROWS, len(x)), x.width), np.float32)
     for start in range(0, len(x), _ROWS):
         part = slice(start, min(start + _ROWS, len(x)))
         rows = x.rows(part, out=buffer[: part.stop - start])
@@ -57,14 +58,16 @@ def nearest_points(x: Points, y: Points, *, metric: str, max_diff: float) -> tup
     return index, distance
 
 
-def lower_bounds(x: Points, y: Points, part: slice, *, metric: str, max_diff: float) -> Float32 | None:
-    """Return bounds from below on the distances of some of x to all of y as computed; None where there are none."""
+def lower_bounds(
+    x: RatingVectors, y: RatingVectors, part: slice, *, metric: str, max_diff: float
+) -> Float32 | None:
+    """Return lower bounds on the distances of some of x to all of y as computed; None for metrics without a bound."""
     if metric.startswith("closeness") or x.segments is None:
         return None
-    bound, error = x.squared_to(y, part)  # of the size of the answer, and made into it in place
+    bound, error = x.squared_distances_to(y, part)  # of the size of the answer, and made into it in place
     cells = x.width * max_diff**2
     # A distance changes by at most twice what its entries do (the slope of 2d − d²), on both sides.
-    slack = 4 * (x.rounding + y.rounding) / max_diff
+    slack = 4 * (x.rounding_error + y.rounding_error) / max_diff
     if metric == "euclidean":
         bound -= np.float32(error)
         np.maximum(bound, 0, out=bound)
@@ -72,7 +75,7 @@ def lower_bounds(x: Points, y: Points, part: slice, *, metric: str, max_diff: fl
         bound *= np.float32((1 - _KERNEL_ROUNDING) / np.sqrt(cells))
     else:
         linear, square = (2.0, 1.0) if metric == "weighted-squared" else (1.0, 0.25)
-        apart, apart_error = _cityblock(x.coarse(part), y.coarse(slice(None)))
+        apart, apart_error = _cityblock(x.segment_sums(part), y.segment_sums(slice(None)))
         apart *= np.float32((1 - _KERNEL_ROUNDING) * linear / max_diff)
         bound *= np.float32(-square / cells)
         bound += apart
@@ -87,19 +90,21 @@ def _nearest(
     """Compare the most promising centres, then all that may still be nearer (or as near, with a lower index)."""
     first = _most_promising(bounds, min(_FIRST, len(centers)))
     indptr = np.arange(len(rows) + 1) * first.shape[1]
-    found = listed(rows, centers, indptr, first.ravel(), metric=metric, max_diff=max_diff)
+    found = distances_of_pairs(rows, centers, indptr, first.ravel(), metric=metric, max_diff=max_diff)
     found = found.reshape(first.shape)
     index, distance = _best(first, found)
     indptr, rest = _undecided(bounds, distance, first)
-    more = listed(rows, centers, indptr, rest, metric=metric, max_diff=max_diff)
+    more = distances_of_pairs(rows, centers, indptr, rest, metric=metric, max_diff=max_diff)
     _improve(index, distance, indptr, rest, more)
     return index, distance
 
 
 def _cityblock(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> tuple[Float32, float]:
-    """Sums of absolute differences, by the kernel of `weighted` with its cap where nothing reaches it; and their error.
+    """Return sums of absolute differences and their error, by the kernel of `weighted` with a cap that is never
+    reached.
 
-    Both sides are moved to the middle of one: on a scale of 1000 to 1004 float32 would see little of the differences.
+    Both sides are moved to the middle of one: on a scale of 1000 to 1004 float32 would resolve little of the
+    differences.
     """
     middle = y.mean(axis=0)
     x, y = x - middle, y - middle
@@ -112,7 +117,7 @@ def _cityblock(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> tuple[
 
 @njit(cache=True, nogil=True)
 def _most_promising(bounds: Float32, count: int) -> Int32:
-    """The `count` centres of lowest bound for each row, by bound; ties in order of index."""
+    """Return the `count` centres of lowest bound for each row, by bound; ties in order of index."""
     chosen = np.empty((bounds.shape[0], count), np.int32)
     for i in range(bounds.shape[0]):
         row, best = bounds[i], chosen[i]
@@ -145,7 +150,7 @@ def _best(columns: Int32, values: Float32) -> tuple[Int32, Float32]:
 
 @njit(cache=True, nogil=True)
 def _undecided(bounds: Float32, distance: Float32, done: Int32) -> tuple[Int64, Int32]:
-    """Lists of the centres that may be as near as the best found, those already compared left out."""
+    """List the centres that may be as near as the best found, without those already compared."""
     indptr = np.zeros(bounds.shape[0] + 1, np.int64)
     for i in range(bounds.shape[0]):
         row, most = bounds[i], distance[i]

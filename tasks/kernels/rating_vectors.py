@@ -1,7 +1,7 @@
-"""Rating vectors to be compared and averaged, dense only in the blocks a kernel asks for (paper section 4.1).
+"""Represent rating vectors for clustering, dense only in the blocks a kernel asks for ([Chang2009], section 4.1).
 
 A row of the padded matrix at Netflix's width takes 71 KB, its factors 72 bytes. Where observed ratings are left out,
-rows, means and Euclidean distances all follow from the factors; where they are kept, rows are held as they are.
+rows, means and Euclidean distances all follow from the factors; where they are kept, dense rows are held.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from tasks.kernels.exchange import means
+from tasks.kernels.partition_search import group_means
 
 Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
@@ -27,127 +27,129 @@ _EPSILON = float(np.finfo(np.float32).eps)
 
 
 @dataclass(frozen=True)
-class Points(ABC):
-    """What bounded t-means and the search for nearest centres ask of rating vectors.
+class RatingVectors(ABC):
+    """Define what bounded t-means and the search for nearest centres need from rating vectors.
 
-    `held` is the array from which everything follows; `segments` numbers items that tell users apart alike with the
-    same number, and is needed for bounds on distances only.
+    `array` is the array from which everything follows. `segments` gives items on which users differ in the same way
+    the same number; it is needed only for bounds on distances.
     """
 
-    held: Float32
+    array: Float32
     segments: Int32 | None
 
     def __len__(self) -> int:
-        """Number of vectors."""
-        return len(self.held)
+        """Return the number of vectors."""
+        return len(self.array)
 
     @property
     @abstractmethod
     def width(self) -> int:
-        """Number of items."""
+        """Return the number of items."""
 
     @abstractmethod
     def rows(self, index: Index, out: Float32 | None = None) -> Float32:
-        """Some vectors, dense; in `out`, where it is given and they are not held as they are."""
+        """Return some vectors, dense; written into `out` where it is given and they must be computed."""
 
-    def means(self, labels: Int32, t: int) -> Self:
-        """The mean vector of each of t groups: a virtual centre (section 4.2)."""
-        return replace(self, held=means(self.held, labels, t))
+    def group_means(self, labels: Int32, t: int) -> Self:
+        """Return the mean vector of each of t groups: a virtual centre ([Chang2009], section 4.2)."""
+        return replace(self, array=group_means(self.array, labels, t))
 
     @abstractmethod
     def embedding(self, rng: np.random.Generator) -> Float32:
-        """Narrow coordinates around the origin with (nearly) the same Euclidean distances."""
+        """Return narrow coordinates around the origin with (nearly) the same Euclidean distances."""
 
     @abstractmethod
-    def squared_pairs(self) -> Float32:
-        """Squared Euclidean distances between all vectors."""
-
-    @property
-    @abstractmethod
-    def paired_cheaply(self) -> bool:
-        """Whether `squared_pairs` costs no more than their embedding's would."""
-
-    @abstractmethod
-    def squared_to(self, other: Self, part: slice) -> tuple[Float32, float]:
-        """Squared Euclidean distances of some vectors to all others, and a bound on their error."""
-
-    @abstractmethod
-    def coarse(self, part: slice) -> Float64:
-        """The sums of some vectors over each segment of items, divided by the number of items."""
+    def squared_pair_distances(self) -> Float32:
+        """Return the squared Euclidean distances between all vectors."""
 
     @property
     @abstractmethod
-    def rounding(self) -> float:
-        """A bound on how far float32 arithmetic carries an entry of `rows` from what `coarse` is made of."""
+    def pairs_are_cheap(self) -> bool:
+        """Return whether `squared_pair_distances` costs no more than that of the embedding."""
+
+    @abstractmethod
+    def squared_distances_to(self, other: Self, part: slice) -> tuple[Float32, float]:
+        """Return the squared Euclidean distances of some vectors to all others, and a bound on their error."""
+
+    @abstractmethod
+    def segment_sums(self, part: slice) -> Float64:
+        """Return the sums of some vectors over each segment of items, divided by the number of items."""
+
+    @property
+    @abstractmethod
+    def rounding_error(self) -> float:
+        """Return a bound on how far float32 rounding moves an entry of `rows` from the values `segment_sums` is made
+        of.
+        """
 
     def _segments(self) -> Int32:
         if self.segments is None:
-            raise ValueError("bounds need segments of items, and these points were made without")
+            raise ValueError("bounds need segments of items, but these vectors were made without segments")
         return self.segments
 
 
 @dataclass(frozen=True)
-class DensePoints(Points):
-    """Vectors held as they are."""
+class DenseVectors(RatingVectors):
+    """Hold the vectors themselves."""
 
     segments: Int32 | None = None
 
     @property
     def width(self) -> int:
-        """Number of items."""
-        return self.held.shape[1]
+        """Return the number of items."""
+        return self.array.shape[1]
 
     def rows(self, index: Index, out: Float32 | None = None) -> Float32:
-        """Some vectors."""
-        return self.held[index]
+        """Return some vectors."""
+        return self.array[index]
 
     def embedding(self, rng: np.random.Generator) -> Float32:
-        """About the leading principal directions: one step of randomized subspace iteration.
+        """Project onto about the leading principal directions by one step of randomized subspace iteration.
 
-        The padded matrix is nearly of low rank (section 4.1), so little is lost.
+        The padded matrix is nearly of low rank ([Chang2009], section 4.1), so little is lost.
         """
-        if self.paired_cheaply:
+        if self.pairs_are_cheap:
             return self._centred()
-        image = self.held @ rng.standard_normal((self.width, _SKETCH), np.float32)
+        image = self.array @ rng.standard_normal((self.width, _SKETCH), np.float32)
         image -= image.mean(axis=0)
-        directions, _ = np.linalg.qr(self.held.T @ image)
-        coordinates = self.held @ directions
+        directions, _ = np.linalg.qr(self.array.T @ image)
+        coordinates = self.array @ directions
         coordinates -= coordinates.mean(axis=0)
         return np.ascontiguousarray(coordinates, dtype=np.float32)
 
-    def squared_pairs(self) -> Float32:
-        """One product of all vectors with all."""
-        return squared_pairs(self._centred())
+    def squared_pair_distances(self) -> Float32:
+        """Compute one product of all vectors with all."""
+        return squared_pair_distances(self._centred())
 
     @property
-    def paired_cheaply(self) -> bool:
-        """Narrow vectors are their own embedding."""
+    def pairs_are_cheap(self) -> bool:
+        """Return true for narrow vectors, which are their own embedding."""
         return self.width <= _SKETCH
 
-    def squared_to(self, other: Self, part: slice) -> tuple[Float32, float]:
-        """One product; the error is that of a sum of as many products as there are items."""
-        middle = other.held.mean(axis=0, dtype=np.float64).astype(np.float32)
-        return _squared(self.held[part] - middle, other.held - middle)
+    def squared_distances_to(self, other: Self, part: slice) -> tuple[Float32, float]:
+        """Compute one product; the error is that of a sum of as many products as there are items."""
+        middle = other.array.mean(axis=0, dtype=np.float64).astype(np.float32)
+        return _squared(self.array[part] - middle, other.array - middle)
 
-    def coarse(self, part: slice) -> Float64:
-        """Sums over the columns of each segment."""
+    def segment_sums(self, part: slice) -> Float64:
+        """Sum over the columns of each segment."""
         segments = self._segments()
         order = np.argsort(segments, kind="stable")
         starts = np.flatnonzero(np.diff(segments[order], prepend=-1))
-        return np.add.reduceat(self.held[part][:, order], starts, axis=1, dtype=np.float64) / self.width
+        return np.add.reduceat(self.array[part][:, order], starts, axis=1, dtype=np.float64) / self.width
 
     @property
-    def rounding(self) -> float:
-        """Rows are what they are."""
+    def rounding_error(self) -> float:
+        """Return 0: the rows are held exactly."""
         return 0.0
 
     def _centred(self) -> Float32:
-        return self.held - self.held.mean(axis=0, dtype=np.float64).astype(np.float32)
+        return self.array - self.array.mean(axis=0, dtype=np.float64).astype(np.float32)
 
 
 @dataclass(frozen=True)
-class LowRankPoints(Points):
-    """Predictions alone: mean + factors @ items.T, of which the factors are held."""
+class LowRankVectors(RatingVectors):
+    """Hold the factors of predictions: mean + factors @ items.T."""
 
     segments: Int32 | None
     items: Float32
@@ -155,52 +157,54 @@ class LowRankPoints(Points):
 
     @property
     def width(self) -> int:
-        """Number of items."""
+        """Return the number of items."""
         return len(self.items)
 
     def rows(self, index: Index, out: Float32 | None = None) -> Float32:
-        """The predictions of some users."""
-        dense = np.matmul(self.held[index], self.items.T, out=out)
+        """Return the predictions of some users."""
+        dense = np.matmul(self.array[index], self.items.T, out=out)
         dense += np.float32(self.mean)
         return dense
 
     def embedding(self, rng: np.random.Generator) -> Float32:
-        """Coordinates in the space of the factors: exactly the same distances."""
+        """Return coordinates in the space of the factors, which have exactly the same distances."""
         return (self._coordinates - self._coordinates.mean(axis=0)).astype(np.float32)
 
-    def squared_pairs(self) -> Float32:
-        """Those of the coordinates."""
-        return squared_pairs((self._coordinates - self._coordinates.mean(axis=0)).astype(np.float32))
+    def squared_pair_distances(self) -> Float32:
+        """Compute the distances from the coordinates."""
+        return squared_pair_distances((self._coordinates - self._coordinates.mean(axis=0)).astype(np.float32))
 
     @property
-    def paired_cheaply(self) -> bool:
-        """There are as many coordinates as factors."""
+    def pairs_are_cheap(self) -> bool:
+        """Return true: there are only as many coordinates as factors."""
         return True
 
-    def squared_to(self, other: Self, part: slice) -> tuple[Float32, float]:
-        """Those of the coordinates; the error is that of a sum of as many products as there are factors."""
+    def squared_distances_to(self, other: Self, part: slice) -> tuple[Float32, float]:
+        """Compute the distances from the coordinates; the error is that of a sum of as many products as there are
+        factors.
+        """
         middle = other._coordinates.mean(axis=0)
         x, y = ((side - middle).astype(np.float32) for side in (self._coordinates[part], other._coordinates))
         return _squared(x, y)
 
-    def coarse(self, part: slice) -> Float64:
-        """The factors times the sums of the items' factors; the mean, equal on both sides, is left out."""
-        return self.held[part].astype(np.float64) @ self._segment_items.T
+    def segment_sums(self, part: slice) -> Float64:
+        """Multiply the factors with the sums of the items' factors; the mean, equal on both sides, is left out."""
+        return self.array[part].astype(np.float64) @ self._segment_items.T
 
     @cached_property
-    def rounding(self) -> float:
-        """The error of a sum of as many products as there are factors."""
+    def rounding_error(self) -> float:
+        """Bound the error of a sum of as many products as there are factors."""
         if not len(self):
             return 0.0
-        largest = np.abs(self.held).astype(np.float64) @ np.abs(self.items).max(axis=0).astype(np.float64)
+        largest = np.abs(self.array).astype(np.float64) @ np.abs(self.items).max(axis=0).astype(np.float64)
         return (self.items.shape[1] + 2) * _EPSILON * (float(largest.max()) + abs(self.mean))
 
     @cached_property
     def _coordinates(self) -> Float64:
-        """Factors in a basis in which their Euclidean distances are those of the dense rows."""
+        """Return the factors in a basis in which their Euclidean distances are those of the dense rows."""
         items = self.items.astype(np.float64)
         weights, directions = np.linalg.eigh(items.T @ items)
-        return self.held.astype(np.float64) @ (directions * np.sqrt(np.maximum(weights, 0)))
+        return self.array.astype(np.float64) @ (directions * np.sqrt(np.maximum(weights, 0)))
 
     @cached_property
     def _segment_items(self) -> Float64:
@@ -210,8 +214,8 @@ class LowRankPoints(Points):
         return sums / self.width
 
 
-def squared_pairs(centred: Float32) -> Float32:
-    """Squared Euclidean distances between all rows; they should lie around the origin, or rounding takes over."""
+def squared_pair_distances(centred: Float32) -> Float32:
+    """Return the squared Euclidean distances between all rows, which should lie around the origin to limit rounding."""
     gram = centred @ centred.T
     squares = np.diag(gram).copy()
     gram *= -2
@@ -233,11 +237,11 @@ def _squared(x: Float32, y: Float32) -> tuple[Float32, float]:
     return squared, (x.shape[1] + 4) * _EPSILON * longest
 
 
-def segments_of(items: Float32, users: Float32, count: int) -> Int32:
-    """Number the items 0..count−1 so that those in a segment have similar factors, by halving along the widest axis.
+def segment_items(items: Float32, users: Float32, count: int) -> Int32:
+    """Number the items 0..count−1 so that a segment has items with similar factors, by halving along the widest axis.
 
-    Axes are weighted with how much users differ along them: two items are similar when what tells two users apart
-    on one tells them apart on the other.
+    Axes are weighted with how much users differ along them: two items are similar when a difference between two users
+    on one item is a similar difference on the other.
     """
     centred = users - users.mean(axis=0, dtype=np.float64)
     weights, directions = np.linalg.eigh(centred.T @ centred / len(users))

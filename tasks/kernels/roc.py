@@ -1,12 +1,12 @@
-"""The area under the ROC curve, per person (paper 001, section 6: ROC-4, where ratings from 4 on are good)."""
+"""Compute the area under the ROC curve per user ([Zhang2006], section 6: ROC-4, where ratings from 4 on are good)."""
 
 import numpy as np
 
 
 def roc_area(users: np.ndarray, scores: np.ndarray, good: np.ndarray) -> float | None:
-    """Mean over people of the chance that something good is scored above something else; a tie counts one half.
+    """Return the mean over users of the probability that a good item scores above another; a tie counts one half.
 
-    Only people who have both kinds count; None where there is nobody.
+    Only users who have both kinds count; None where there is no such user.
     """
     order = np.lexsort((scores, users))
     users, scores, good = users[order], scores[order], good[order].astype(bool)

@@ -1,4 +1,4 @@
-"""Lines of text for the rating of every member of a group: user, item and rating, joined from finished pieces."""
+"""Write a line of text for every member's rating: user, item and rating, joined from prepared byte strings."""
 
 import numpy as np
 from numba import njit
@@ -6,7 +6,7 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def tail_bytes(indptr, items, texts, item_at, text_at):  # type: ignore[no-untyped-def]
-    """Bytes that the items and ratings of each group take up as text, once."""
+    """Return the bytes that the items and ratings of each group take up as text, once."""
     total = np.zeros(len(indptr) - 1, np.int64)
     for group in range(len(total)):
         for cell in range(indptr[group], indptr[group + 1]):
@@ -18,17 +18,17 @@ def tail_bytes(indptr, items, texts, item_at, text_at):  # type: ignore[no-untyp
 
 @njit(cache=True, nogil=True)
 def write_rows(groups, users, user_at, indptr, items, texts, item_bytes, item_at, text_bytes, text_at, out):  # type: ignore[no-untyped-def]
-    """Write a line for each item of each member's group, member by member; returns where the text ends.
+    """Write a line for each item of each member's group, member by member; return where the text ends.
 
-    `groups` has the group of each member. Text i of a kind is bytes[at[i] : at[i + 1]]; without `items` a group
-    holds every item.
+    `groups` has the group of each member. Text i of a kind is bytes[at[i] : at[i + 1]]; without `items` a group holds
+    every item.
     """
     end, known = 0, -1
     tails, tail_at = np.empty(0, np.uint8), np.empty(0, np.int64)
     for member in range(len(groups)):
         group = groups[member]
         cells = indptr[group + 1] - indptr[group]
-        if group != known:  # the members of a group follow one another: what they share is put together once
+        if group != known:  # the members of a group are consecutive: their common text is built once
             known = group
             tail_at = np.empty(cells + 1, np.int64)
             place = 0

@@ -1,7 +1,7 @@
-"""A regularized low-rank fit of a matrix without gaps, which is only seen in blocks of rows.
+"""Fit a regularized low-rank model to a matrix without gaps, which is only read in blocks of rows.
 
-Where cells are missing it takes alternating least squares (kernels/als.py). Without gaps their objective
-Σ (value − u·v)² + a Σ|u|² + b Σ|v|² has a solution in one piece: the truncated SVD, each singular value less √(ab).
+A matrix with missing cells needs alternating least squares (kernels/als.py). Without gaps their objective Σ (value −
+u·v)² + a Σ|u|² + b Σ|v|² has a closed solution: the truncated SVD, each singular value less √(ab).
 """
 
 from collections.abc import Callable, Iterator
@@ -10,10 +10,8 @@ import numpy as np
 
 from tasks.kernels.padded import LowRank
 
-OVERSAMPLING = 10  # further directions that are followed and dropped in the end
-PASSES = (
-    6  # over the matrix; a direction's error shrinks by the square of the ratio of singular values in each
-)
+OVERSAMPLING = 10  # further directions that are iterated and dropped in the end
+PASSES = 6  # over the matrix; each shrinks a direction's error by the squared ratio of singular values
 
 
 def truncated_svd(
@@ -23,7 +21,8 @@ def truncated_svd(
     shrinkage: float,
     rng: np.random.Generator,
 ) -> LowRank:
-    """Item means plus `rank` directions of what is left, by subspace iteration, singular values less `shrinkage`.
+    """Return item means plus `rank` directions of the residual, by subspace iteration, singular values less
+    `shrinkage`.
 
     `blocks()` passes once over all rows.
     """
@@ -35,11 +34,11 @@ def truncated_svd(
     width = min(rank + OVERSAMPLING, rows, n_items)
     directions = _orthonormal(rng.standard_normal((n_items, width)))
     for _ in range(PASSES):
-        turned = np.zeros((n_items, width))
+        product = np.zeros((n_items, width))
         for block in blocks():
             centred = block - means.astype(np.float32)
-            turned += centred.T @ (centred @ directions)
-        directions = _orthonormal(turned)
+            product += centred.T @ (centred @ directions)
+        directions = _orthonormal(product)
     gram = np.zeros((width, width))
     for block in blocks():
         projected = (block - means.astype(np.float32)) @ directions

@@ -1,28 +1,29 @@
-"""The records that microaggregation has not grouped yet: who is nearest, who is farthest, without a doubt.
+"""Hold the records that microaggregation has not grouped yet, and find the exact nearest and farthest ones fast.
 
-Distances to one record come from cached squared norms and dot products in float32: a pass over half the memory. They
-are wrong by a known bound at most, so they only tell who *may* be among the nearest or the farthest; where more may be
-than are wanted, those few are compared in float64, as `squared_distances` has it. The mean is kept as a running sum,
-and as long as it has moved little, old distances to it tell who may be the farthest from it.
+Distances to one record come from cached squared norms and dot products in float32: a pass over half the memory. Their
+error has a known bound, so they only determine which records *may* be among the nearest or the farthest; where more
+candidates remain than are wanted, those few are compared in float64, as `squared_distances` does. The mean is kept as
+a running sum, and as long as it has moved little, old distances to it determine which records may be the farthest
+from it.
 """
 
 import numpy as np
 from numba import njit
 
 EPSILON = float(np.finfo(np.float64).eps)
-CELLS_AT_ONCE = 1_000_000  # that are brought into float32 together
-FEWEST_COMPARED = 64  # candidates for the farthest from the mean: so many always cost less than a new pass
-FLOOR = 1e-30  # of squared norms below 1, for what float32 cannot tell from 0
-SHARE_COMPARED = 8  # one in so many of the records may be compared before a new pass is the cheaper way
+CELLS_AT_ONCE = 1_000_000  # cells converted to float32 together
+FEWEST_COMPARED = 64  # candidates for the farthest from the mean: this many always cost less than a new pass
+FLOOR = 1e-30  # of squared norms below 1, for values that float32 cannot distinguish from 0
+SHARE_COMPARED = 8  # one in this many records may be compared before a new pass is cheaper
 
 
 def squared_distances(points: np.ndarray, center: np.ndarray) -> np.ndarray:
-    """Squared Euclidean distances of all points to one: the textbook's arithmetic, which decides."""
+    """Return the squared Euclidean distances of all points to one, by the reference arithmetic, which decides ties."""
     return np.sum((points - center) ** 2, axis=1)
 
 
-class Remaining:
-    """Records not yet in a group, at positions 0..count−1, which change whenever records are taken."""
+class UngroupedRecords:
+    """Hold the records not yet in a group, at positions 0..count−1, which change whenever records are removed."""
 
     def __init__(self, points: np.ndarray) -> None:
         self.points = points
@@ -35,47 +36,51 @@ class Remaining:
         # |x||y| ≤ (|x|² + |y|²)/2: this is twice as much, and has room for what float64 loses.
         self._slack = (width + 16) * float(np.finfo(np.float32).eps)
         self._bring_into_range()
-        self._apart = np.zeros(self.count)  # from the record last asked about, squared, up to the slack
-        self._asked, self._asked_square = 0, 0.0
+        self._query_distances = np.zeros(
+            self.count
+        )  # from the last argument of `nearest`, squared, up to the slack
+        self._query, self._query_square = 0, 0.0
         self._from_mean = np.zeros(self.count)  # distance to the mean as it was when `_counted` were left
-        self._look_anew()
+        self._recompute_mean()
 
     def position(self, record: int) -> int:
-        """Where a record lies that is still there."""
+        """Return the position of a record that is not grouped yet."""
         return int(self._position[record])
 
     def nearest(self, position: int, count: int) -> np.ndarray:
-        """Positions of the `count` records nearest to the one at this position, itself included."""
+        """Return the positions of the `count` records nearest to the one at this position, itself included."""
         most = self._measure(position, count)
-        found = _not_above(most, *self._measured())
+        found = _at_most(most, *self._query_state())
         if len(found) == count:
             return found
         found = found[np.argsort(self.ids[found])]
-        apart = squared_distances(self.points[self.ids[found]], self.points[self._asked])
-        return found[np.argsort(apart, kind="stable")[:count]]
+        distances = squared_distances(self.points[self.ids[found]], self.points[self._query])
+        return found[np.argsort(distances, kind="stable")[:count]]
 
     def farthest(self) -> int:
-        """Position of the record farthest from the one `nearest` was asked about last (which may be gone)."""
-        found = _farthest(*self._measured())
-        return int(found[0]) if len(found) == 1 else self._first_farthest(found, self.points[self._asked])
+        """Return the position of the record farthest from the last argument of `nearest` (which may be removed by
+        now).
+        """
+        found = _farthest(*self._query_state())
+        return int(found[0]) if len(found) == 1 else self._first_farthest(found, self.points[self._query])
 
     def farthest_from_mean(self) -> int:
-        """Position of the record farthest from the mean of all that are left."""
+        """Return the position of the record farthest from the mean of all that are left."""
         mean = self._total / self.count
         found = self._may_be_farthest(mean)
         if len(found) > max(FEWEST_COMPARED, self.count // SHARE_COMPARED) or 2 * self.count < self._counted:
-            self._look_anew()
+            self._recompute_mean()
             mean = self._total / self.count
             found = self._may_be_farthest(mean)
-        apart = np.sqrt(squared_distances(self.points[self.ids[found]], mean))
-        found = found[apart >= apart.max() - 2 * self._doubt(apart.max())]
+        distances = np.sqrt(squared_distances(self.points[self.ids[found]], mean))
+        found = found[distances >= distances.max() - 2 * self._rounding_bound(distances.max())]
         rows = self.points[self.ids[found]]
         if (rows == rows[0]).all():  # one record, or copies of one
             return int(found[np.argmin(self.ids[found])])
         return self._first_farthest(found, self.points[np.sort(self.ids[: self.count])].mean(axis=0))
 
-    def extended(self, members: np.ndarray, *, most: int, gamma: float) -> np.ndarray:
-        """A group with what V-MDAV adds to it: its nearest record outside, while d_in < gamma · d_out."""
+    def extend_group(self, members: np.ndarray, *, most: int, gamma: float) -> np.ndarray:
+        """Extend a group as V-MDAV does: by its nearest record outside, while d_in < gamma · d_out ([Solanas2006])."""
         outside = np.ones(self.count, bool)
         outside[members] = False
         group = members.tolist()
@@ -89,17 +94,19 @@ class Remaining:
             low, high = (np.minimum(*both) for both in zip((low, high), self._bounds([new]), strict=True))
         return np.asarray(group)
 
-    def take(self, positions: np.ndarray) -> np.ndarray:
-        """Remove the records at these positions and say which they were; the last ones move to their places."""
+    def remove(self, positions: np.ndarray) -> np.ndarray:
+        """Remove the records at these positions and return their numbers; the last records move to the free
+        positions.
+        """
         taken = self.ids[positions]
         self._total -= self.points[taken].sum(axis=0)
-        per_position = (self._rows, self._squares, self._apart, self._from_mean, self.ids)
+        per_position = (self._rows, self._squares, self._query_distances, self._from_mean, self.ids)
         _fill_gaps(np.sort(positions)[::-1], self.count, *per_position, self._position)
         self.count -= len(taken)
         return taken
 
     def _bring_into_range(self) -> None:
-        """Rows in float32, about their mean and below 1, and their squared norms."""
+        """Convert the rows to float32, about their middle and below 1, and compute their squared norms."""
         points, rows = self.points, max(1, CELLS_AT_ONCE // max(1, self.points.shape[1]))
         blocks = [slice(start, start + rows) for start in range(0, len(points), rows)]
         low, high = points.min(axis=0), points.max(axis=0)
@@ -112,22 +119,31 @@ class Remaining:
         self._largest = float(np.linalg.norm(np.maximum(np.abs(low), np.abs(high))))
 
     def _measure(self, position: int, count: int) -> float:
-        """Fill `_apart` with the distances to this record; below what bound `count` of them certainly are."""
-        self._asked, self._asked_square = int(self.ids[position]), float(self._squares[position])
+        """Fill `_query_distances`; return a bound that `count` of the distances to this record do not exceed."""
+        self._query, self._query_square = int(self.ids[position]), float(self._squares[position])
         row = self._rows[position].copy()
-        rows, squares, apart = (a[: self.count] for a in (self._rows, self._squares, self._apart))
-        return _measure(rows, squares, row, self._asked_square, self._slack, apart, count)
+        rows, squares, distances = (
+            a[: self.count] for a in (self._rows, self._squares, self._query_distances)
+        )
+        return _measure(rows, squares, row, self._query_square, self._slack, distances, count)
 
-    def _measured(self) -> tuple[np.ndarray, np.ndarray, float, float]:
-        return self._apart[: self.count], self._squares[: self.count], self._asked_square, self._slack
+    def _query_state(self) -> tuple[np.ndarray, np.ndarray, float, float]:
+        return (
+            self._query_distances[: self.count],
+            self._squares[: self.count],
+            self._query_square,
+            self._slack,
+        )
 
     def _first_farthest(self, found: np.ndarray, center: np.ndarray) -> int:
-        """Of some positions the one farthest from a point, by the textbook; of equal ones the first record."""
+        """Return of some positions the one farthest from a point, by the reference arithmetic; ties: the first
+        record.
+        """
         found = found[np.argsort(self.ids[found])]
         return int(found[squared_distances(self.points[self.ids[found]], center).argmax()])
 
-    def _look_anew(self) -> None:
-        """Sum up what is left and measure it from its mean."""
+    def _recompute_mean(self) -> None:
+        """Sum the remaining records and measure their distances from the mean."""
         ids = self.ids[: self.count]
         self._total, self._counted = np.zeros(self.points.shape[1]), self.count
         _add_rows(self.points, ids, self._total)
@@ -135,37 +151,39 @@ class Remaining:
         _distances(self.points, ids, self._old_mean, self._from_mean)
 
     def _may_be_farthest(self, mean: np.ndarray) -> np.ndarray:
-        """Positions of the records that may be farthest: nobody's distance changed by more than the mean moved."""
+        """Return the positions of the records that may be farthest: no distance changed by more than the mean moved."""
         old = self._from_mean[: self.count]
-        moved = float(np.linalg.norm(mean - self._old_mean)) + self._doubt(float(old.max()))
+        moved = float(np.linalg.norm(mean - self._old_mean)) + self._rounding_bound(float(old.max()))
         return np.flatnonzero(old >= old.max() - 2 * moved)
 
-    def _doubt(self, distance: float) -> float:
-        """More than a distance to the running mean can differ, by rounding, from that to the textbook's."""
+    def _rounding_bound(self, distance: float) -> float:
+        """Bound how far rounding can move a distance to the running mean from the distance to the exact mean."""
         width = self.points.shape[1]
         return EPSILON * (8 * (self._counted + width) * self._largest + 4 * (width + 4) * distance)
 
     def _bounds(self, positions: np.ndarray | list[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Of everybody's squared distance to the nearest of these positions: a lower and an upper bound."""
+        """Return lower and upper bounds on every record's squared distance to the nearest of these positions."""
         squares = self._squares[: self.count, None] + self._squares[positions]
-        apart = squares - 2 * (self._rows[: self.count] @ self._rows[positions].T)
+        distances = squares - 2 * (self._rows[: self.count] @ self._rows[positions].T)
         margin = self._slack * (squares + FLOOR)
-        return (apart - margin).min(axis=1), (apart + margin).min(axis=1)
+        return (distances - margin).min(axis=1), (distances + margin).min(axis=1)
 
     def _nearest_to_any(self, group: list[int], low: np.ndarray, least: float) -> tuple[int, float]:
-        """The record outside a group that is nearest to any of its members, and how near."""
+        """Return the record outside a group that is nearest to any of its members, and the distance."""
         found = np.flatnonzero(low <= least)
         found = found[np.argsort(self.ids[found])]
         rows = self.points[self.ids[found]]
-        apart = np.array([squared_distances(rows, self.points[self.ids[member]]) for member in group]).min(0)
-        return int(found[apart.argmin()]), float(np.sqrt(apart.min()))
+        distances = np.array(
+            [squared_distances(rows, self.points[self.ids[member]]) for member in group]
+        ).min(0)
+        return int(found[distances.argmin()]), float(np.sqrt(distances.min()))
 
-    def _to_nearest(self, position: int, among: np.ndarray) -> float:
-        """Distance of a record to the nearest of some others; infinite where there are none."""
-        if not among.any():
+    def _to_nearest(self, position: int, candidates: np.ndarray) -> float:
+        """Return the distance of a record to the nearest of some others; infinite where there are none."""
+        if not candidates.any():
             return np.inf
         low, high = self._bounds([position])
-        found = among & (low <= high[among].min())
+        found = candidates & (low <= high[candidates].min())
         rows = self.points[self.ids[: self.count][found]]
         return float(np.sqrt(squared_distances(rows, self.points[self.ids[position]]).min()))
 
@@ -179,13 +197,15 @@ def _dot(left, right):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _measure(rows, squares, row, square, slack, apart, count):  # type: ignore[no-untyped-def]
-    """Squared distances of all rows to one; the `count`-th smallest of their upper bounds, from a heap of so many."""
+def _measure(rows, squares, row, square, slack, distances, count):  # type: ignore[no-untyped-def]
+    """Compute squared distances of all rows to one; return the `count`-th smallest of their upper bounds, from a
+    heap.
+    """
     heap = np.full(count, np.inf)
     for place in range(len(rows)):
         both = squares[place] + square
-        apart[place] = both - 2.0 * _dot(rows[place], row)
-        bound = apart[place] + slack * (both + FLOOR)
+        distances[place] = both - 2.0 * _dot(rows[place], row)
+        bound = distances[place] + slack * (both + FLOOR)
         if bound < heap[0]:
             above = 0
             while True:
@@ -201,39 +221,39 @@ def _measure(rows, squares, row, square, slack, apart, count):  # type: ignore[n
 
 
 @njit(cache=True, nogil=True)
-def _not_above(most, apart, squares, square, slack):  # type: ignore[no-untyped-def]
-    """Positions of those that may be as near as this."""
-    found = np.empty(len(apart), np.int64)
+def _at_most(most, distances, squares, square, slack):  # type: ignore[no-untyped-def]
+    """Return the positions of the records that may be as near as this."""
+    found = np.empty(len(distances), np.int64)
     count = 0
-    for place in range(len(apart)):
-        if apart[place] - slack * (squares[place] + square + FLOOR) <= most:
+    for place in range(len(distances)):
+        if distances[place] - slack * (squares[place] + square + FLOOR) <= most:
             found[count] = place
             count += 1
     return found[:count].copy()
 
 
 @njit(cache=True, nogil=True)
-def _farthest(apart, squares, square, slack):  # type: ignore[no-untyped-def]
-    """Positions of those that may be the farthest."""
+def _farthest(distances, squares, square, slack):  # type: ignore[no-untyped-def]
+    """Return the positions of the records that may be the farthest."""
     most = -np.inf
-    for place in range(len(apart)):
-        most = max(most, apart[place] - slack * (squares[place] + square + FLOOR))
-    found = np.empty(len(apart), np.int64)
+    for place in range(len(distances)):
+        most = max(most, distances[place] - slack * (squares[place] + square + FLOOR))
+    found = np.empty(len(distances), np.int64)
     count = 0
-    for place in range(len(apart)):
-        if apart[place] + slack * (squares[place] + square + FLOOR) >= most:
+    for place in range(len(distances)):
+        if distances[place] + slack * (squares[place] + square + FLOOR) >= most:
             found[count] = place
             count += 1
     return found[:count].copy()
 
 
 @njit(cache=True, nogil=True)
-def _fill_gaps(gaps, count, rows, squares, apart, from_mean, ids, position_of):  # type: ignore[no-untyped-def]
+def _fill_gaps(gaps, count, rows, squares, distances, from_mean, ids, position_of):  # type: ignore[no-untyped-def]
     """Move the last records to the positions that become free, from the last of these to the first."""
     for gap in gaps:
         count -= 1
         rows[gap, :] = rows[count, :]
-        squares[gap], apart[gap], from_mean[gap] = squares[count], apart[count], from_mean[count]
+        squares[gap], distances[gap], from_mean[gap] = squares[count], distances[count], from_mean[count]
         ids[gap] = ids[count]
         position_of[ids[gap]] = gap
 
@@ -247,10 +267,10 @@ def _add_rows(points, ids, total):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _distances(points, ids, center, apart):  # type: ignore[no-untyped-def]
+def _distances(points, ids, center, distances):  # type: ignore[no-untyped-def]
     for place in range(len(ids)):
         row = points[ids[place]]
         total = 0.0
         for column in range(len(center)):
             total += (row[column] - center[column]) ** 2
-        apart[place] = np.sqrt(total)
+        distances[place] = np.sqrt(total)

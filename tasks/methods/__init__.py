@@ -1,82 +1,124 @@
-"""Methods of release: each a named graph of steps, a way to group people and a way to make profiles.
+"""Hold the methods of release, one file each: a named graph of steps, a way to group people and a way to make profiles.
 
-A method is one file here with `NAMES`, `steps(config)`, `GROUPING` (a file of tasks/groupings), `PROFILER` (a file of
-tasks/profilers) and `SINGLE` (every record is one person's). Light on purpose: the DAG file draws its boxes from
-these graphs while parsing.
+A file declares one `METHOD = Method(…)` (tasks/methods/_base.py); everything that other code asks about a method is in
+that declaration. To add a method, add its file and, where no existing one serves, a grouping or a profiler. Light on
+purpose: the DAG file draws its boxes from these graphs while it is parsed.
+
+May import config and errors; groupings and profilers inside functions only.
 """
 
 from importlib import import_module
-from pkgutil import iter_modules
 from types import ModuleType
+from typing import Any
 
-from tasks.config import ReleaseConfig
+from tasks.config import ReleaseConfig, plugins
+from tasks.config.base import Settings
 from tasks.errors import UsageError
+from tasks.methods._base import Graph, Method, Words
 
-Graph = dict[str, tuple[str, ...]]
-
-# Steps that change the ratings themselves: what follows works on theirs instead of on the ingested ones.
-CHANGES = ("obfuscation", "suppression")
+__all__ = ["Graph", "Method", "Words"]
 
 
-def registered() -> dict[str, ModuleType]:
-    """Every method's name and its file, from the files of this package."""
-    modules = (import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__))
-    return {name: module for module in modules for name in module.NAMES}
+def registered() -> dict[str, Method]:
+    """Return every method by its name, from the files of this package."""
+    return {name: _declared(name) for name in plugins.names(__name__)}
 
 
-def method(config: ReleaseConfig) -> ModuleType:
-    """The file of the method this release asks for."""
-    methods = registered()
-    if config.privacy.method not in methods:
+def method(config: ReleaseConfig) -> Method:
+    """Return the method this release asks for."""
+    return _declared(config.privacy.method)
+
+
+def _declared(name: str) -> Method:
+    declared = getattr(import_module(plugins.module_name(__name__, name)), "METHOD", None)
+    if not isinstance(declared, Method) or declared.name != name:
         raise UsageError(
-            f"privacy.method: '{config.privacy.method}' is not available in this version",
-            where=f"release {config.release.name}",
-            remedy=f"use one of: {', '.join(sorted(methods))}",
+            f"the method's file does not declare METHOD = Method(name='{name}', …)",
+            where=str(plugins.file_of(__name__, name)),
+            remedy="declare it; the name is the file's stem with '-' for '_' (docs/extending.md)",
         )
-    return methods[config.privacy.method]
+    return declared
+
+
+def refuse_impossible(config: ReleaseConfig) -> None:
+    """Raise ValueError for settings that the release's method cannot work with."""
+    chosen = method(config)
+    for setting, reason in chosen.incompatible.items():
+        if _differs_from_default(config, setting):
+            raise ValueError(f"{setting}: method '{chosen.name}' {reason}")
+    chosen.check(config)
+
+
+def _differs_from_default(config: ReleaseConfig, setting: str) -> bool:
+    table, _, key = setting.partition(".")
+    given: Settings = getattr(config, table)
+    default = type(given)()
+    return getattr(given, key) != getattr(default, key) if key else given != default
 
 
 def grouping(config: ReleaseConfig) -> ModuleType:
-    """How this release groups people."""
-    return import_module(f"tasks.groupings.{method(config).GROUPING}")
+    """Return the module that groups the people of this release."""
+    return import_module(f"tasks.groupings.{method(config).grouping}")
 
 
 def profiler(config: ReleaseConfig) -> ModuleType:
-    """How this release makes profiles."""
-    return import_module(f"tasks.profilers.{method(config).PROFILER}")
+    """Return the module that makes the profiles of this release."""
+    return import_module(f"tasks.profilers.{method(config).profiler}")
 
 
 def least_size(config: ReleaseConfig) -> int:
-    """Members every group of this release has at least."""
-    return 1 if method(config).SINGLE else config.privacy.k
+    """Return how many members every group of this release has at least."""
+    return 1 if method(config).publishes_persons else config.privacy.k
 
 
-def promised(config: ReleaseConfig) -> dict[str, int]:
-    """The promises that hold for this release; real ratings behind a cell are counted in groups only."""
+def promised_parameters(config: ReleaseConfig) -> dict[str, int]:
+    """Return the privacy parameters that hold for this release; real ratings behind a cell are counted in groups
+    only."""
     privacy = config.privacy
-    promises = {"k": privacy.k, "l": privacy.l, "b": privacy.b}
-    return promises if method(config).SINGLE else {**promises, "min_contributors": privacy.min_contributors}
+    parameters = {"k": privacy.k, "l": privacy.l, "b": privacy.b}
+    if method(config).publishes_persons:
+        return parameters
+    return {**parameters, "min_contributors": privacy.min_contributors}
 
 
-def in_words(config: ReleaseConfig) -> str:
-    """What k means for this release, and whose attribute is hidden."""
+def promise_in_words(config: ReleaseConfig) -> str:
+    """Say what k means for this release, and which attribute is hidden."""
     k, hidden = config.privacy.k, config.obfuscation.attribute
     also = f", made-up ratings hide {hidden}" if hidden else ""
-    if method(config).SINGLE:
+    if method(config).publishes_persons:
         return f"one record per person, risk at most 1/{k} as judged by the gate{also}"
     return f"at least {k} people share every profile{also}"
 
 
-def change(config: ReleaseConfig) -> str | None:
-    """The step that changes this release's ratings before anything else sees them; None: they stay as they are."""
-    if config.privacy.method == "suppression":
-        return "suppression"
-    return "obfuscation" if config.obfuscation.attribute else None
+def unused_tables(config: ReleaseConfig) -> list[str]:
+    """Return the tables of the release file that only other methods read."""
+    used = set(method(config).tables)
+    # The shadow run that measures utility reads the model's and the metric's settings, whatever the method is.
+    used |= {"padding", "clustering"}
+    read_by_any = {table for declared in registered().values() for table in declared.tables}
+    return sorted((read_by_any - used) & config.model_fields_set)
+
+
+def without_incompatible(tables: dict[str, Any], chosen: Method) -> dict[str, Any]:
+    """Return the tables of a release file without the settings that a method refuses."""
+    kept = {name: dict(table) for name, table in tables.items()}
+    for setting in chosen.incompatible:
+        table, _, key = setting.partition(".")
+        if key:
+            kept.get(table, {}).pop(key, None)
+        else:
+            kept.pop(table, None)
+    return kept
+
+
+def changing_step(config: ReleaseConfig) -> str | None:
+    """Return the step that changes this release's ratings before all other steps; None: no step does."""
+    return method(config).removal_step or ("obfuscation" if config.obfuscation.attribute else None)
 
 
 def data_steps(config: ReleaseConfig) -> Graph:
-    """The steps that make the candidate release: step → the steps it reads from, in order."""
-    steps, changed = method(config).steps(config), change(config)
+    """Return the steps that make the candidate release: step → the steps it reads from, in order."""
+    steps, changed = method(config).steps(config), changing_step(config)
     if changed is None:
         return steps
     rewired = {
@@ -88,14 +130,14 @@ def data_steps(config: ReleaseConfig) -> Graph:
 
 
 def inputs(name: str, config: ReleaseConfig) -> tuple[str, ...]:
-    """The steps a step reads from. Padding may be run for any method: the shadow run compares with its model."""
+    """Return the steps a step reads from. Padding may run for any method: the shadow run compares with its model."""
     return {"padding": ("ingest",), **graph(config)}[name]
 
 
 def graph(config: ReleaseConfig) -> Graph:
-    """All steps of a release, judgement and publication included: step → the steps it waits for."""
-    steps, changed = data_steps(config), change(config)
+    """Return all steps of a release, judgement and publication included: step → the steps it waits for."""
+    steps, changed, removal = data_steps(config), changing_step(config), method(config).removal_step
     judged = (changed or "ingest", "clustering", next(reversed(steps)), "evaluate")
-    # What a release leaves out is searched for once: its shadow leaves out the same, and waits to hear what.
-    shadow = ("ingest", "suppression") if changed == "suppression" else ("ingest",)
+    # The shadow run removes the same items as the release, so it waits until they are known.
+    shadow = ("ingest", removal) if removal else ("ingest",)
     return {**steps, "evaluate": shadow, "validate": judged, "publish": ("validate",)}

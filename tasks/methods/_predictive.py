@@ -1,14 +1,22 @@
-"""Predictive Anonymization (paper 000, Algorithm 1): pad, group similar users, make each group identical."""
+"""Hold what the three methods of Predictive Anonymization share ([Chang2009], Algorithm 1).
+
+Pad the ratings with predictions, group similar users, publish one profile for each group.
+"""
 
 from tasks.config import ReleaseConfig
+from tasks.methods._base import Graph
 
-NAMES = ("predictive-padded", "predictive-simple", "predictive-boosted")
 GROUPING, PROFILER = "bounded_tmeans", "predictive"
-SINGLE = False
+TABLES = ("padding", "clustering", "obfuscation")
+PLOT_MARKER, PLOT_LABEL = "o", "predictive"
+SHARED_PROFILE = (
+    "Every person belongs to a group of similar people. All members of a group are published with the "
+    "same profile: "
+)
 
 
-def steps(config: ReleaseConfig) -> dict[str, tuple[str, ...]]:
-    """The graph of its steps."""
+def steps(config: ReleaseConfig) -> Graph:
+    """Return the graph of the steps."""
     return {
         "ingest": (),
         "padding": ("ingest",),

@@ -1,16 +1,19 @@
-"""Randomized perturbation: every person's own record, disguised with noise (paper 001, section 3; paper 003: GNA)."""
+"""Perturbation: publish every person's own record, disguised with noise ([Zhang2006], section 3; [Casino2015]: GNA)."""
 
-from tasks.config import ReleaseConfig
+from tasks.methods._base import Method, Words, single_person_steps
 
-NAMES = ("perturbation",)
-GROUPING, PROFILER = "single", "perturbation"
-SINGLE = True
-
-
-def steps(config: ReleaseConfig) -> dict[str, tuple[str, ...]]:
-    """The graph of its steps."""
-    return {
-        "ingest": (),
-        "clustering": ("ingest",),
-        "homogenization": ("ingest", "clustering"),
-    }
+METHOD = Method(
+    name="perturbation",
+    summary="every person's own record with noise; expect the gate to refuse it",
+    unit="person",
+    steps=single_person_steps,
+    grouping="single",
+    profiler="perturbation",
+    words=Words(
+        publishes="Every person is published under a pseudonym with a record of their own, every value of which is "
+        "disguised with random noise."
+    ),
+    remedy="add more noise (perturbation.amount), or choose another method",
+    tables=("perturbation", "obfuscation"),
+    plot_marker="^",
+)

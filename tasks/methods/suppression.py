@@ -1,16 +1,36 @@
-"""Suppression: every person's own record, without the items that few people rated (paper 002, section 5)."""
+"""Suppression: publish every person's own record without rarely rated items ([Frankowski2006], section 5)."""
 
-from tasks.config import ReleaseConfig
+from tasks.methods._base import (
+    NEUTRAL_NEEDS_PREDICTIONS,
+    PUBLISH_GROUPS,
+    Method,
+    Words,
+    single_person_steps,
+)
 
-NAMES = ("suppression",)
-GROUPING, PROFILER = "single", "verbatim"
-SINGLE = True
-
-
-def steps(config: ReleaseConfig) -> dict[str, tuple[str, ...]]:
-    """The graph of its steps; what they read is what the step `suppression` left of the ratings."""
-    return {
-        "ingest": (),
-        "clustering": ("ingest",),
-        "homogenization": ("ingest", "clustering"),
-    }
+METHOD = Method(
+    name="suppression",
+    summary="every person's own record without rarely rated items; expect the gate to refuse it",
+    unit="person",
+    steps=single_person_steps,
+    removal_step="suppression",
+    grouping="single",
+    profiler="verbatim",
+    words=Words(
+        publishes="Every person is published under a pseudonym with what they rated, except for the items that few "
+        "people rated.",
+        record_holds="with the ratings the person gave",
+        protection="what was left out",
+        caution="Items that few people rated are missing, and so are people who rated nothing else.",
+        together="what one leaves out another may hold",
+        only_rated_items=True,
+    ),
+    remedy=PUBLISH_GROUPS,
+    tables=("suppression",),
+    incompatible={
+        **NEUTRAL_NEEDS_PREDICTIONS,
+        "obfuscation": "publishes what people rated, and its search for the smallest share would judge made-up "
+        "ratings; use method 'obfuscation', or remove [obfuscation]",
+    },
+    plot_marker="v",
+)

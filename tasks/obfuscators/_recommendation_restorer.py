@@ -1,8 +1,9 @@
-"""The reverse operator (paper 004, section 5.2, equation 7): added items come back into a recommender's lists.
+"""Restore added items in a recommender's lists: the reverse operator of [RFPP], section 5.2, equation 7.
 
-A recommender trained on obfuscated ratings takes what was added for what people have seen, and does not recommend it.
-The owner knows better: every item that was added to somebody is put into their list, with its made-up rating as the
-predicted score, where that score belongs. An item that the recommender has in the list already keeps its score there.
+A recommender trained on obfuscated ratings treats added items as items the user has seen, and does not recommend
+them. The owner knows which items were added: each of them is inserted into the user's list, with its factitious
+rating as the predicted score, at the position of that score. An item that the recommender lists already keeps its
+score.
 """
 
 import contextlib
@@ -17,24 +18,26 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from tasks.data.ratings import places
 from tasks.errors import UsageError, room_in
-from tasks.ratings import places
 
 SCORES = ("score", "rating")
 COLUMNS = "user, item, score (or rating) and, if there is one, rank"
 
 
 def restore(recommendations: Path, private: Path, out: Path) -> dict[str, Any]:
-    """Write the lists with what was added put back; `out` appears whole or not at all, for the owner alone."""
+    """Write the lists with the added items inserted; `out` appears whole or not at all, readable by the owner only."""
     if out.exists() or out.is_symlink():
-        raise UsageError("this exists already", where=str(out), remedy="choose another place or remove it")
+        raise UsageError(
+            "this file exists already", where=str(out), remedy="choose another path or remove it"
+        )
     if not out.parent.is_dir():
         raise UsageError("there is no such directory", where=str(out.parent), remedy="make it first")
     lists = _read(recommendations)
-    added = _owned(private, "added.parquet")
-    names, people = _people(lists.column("user"), private, recommendations)
+    added = _read_private_table(private, "added.parquet")
+    names, people = _identify_users(lists.column("user"), private, recommendations)
     score = next(name for name in SCORES if name in lists.column_names)
-    back = _put_back(lists, names, added, people)
+    back = _missing_additions(lists, names, added, people)
     rows = pa.table(
         {
             "user": pa.concat_arrays([lists.column("user").combine_chunks(), back["user"]]),
@@ -43,7 +46,7 @@ def restore(recommendations: Path, private: Path, out: Path) -> dict[str, Any]:
         }
     )
     person = np.concatenate([names, back["name"]])
-    scores = np.concatenate([_numbers(lists.column(score), score, recommendations), back["score"]])
+    scores = np.concatenate([_parse_scores(lists.column(score), score, recommendations), back["score"]])
     order = np.lexsort(
         (np.arange(len(person)), -scores, person)
     )  # of equal scores the recommender's own come first
@@ -52,7 +55,7 @@ def restore(recommendations: Path, private: Path, out: Path) -> dict[str, Any]:
         starts = np.flatnonzero(np.diff(person[order], prepend=-1))
         rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order)))) + 1
         rows = rows.append_column("rank", pa.array(rank))
-    with _arriving(out) as arriving:
+    with _written_atomically(out) as arriving:
         pa.csv.write_csv(rows, arriving, pa.csv.WriteOptions(quoting_style="needed"))
     return {
         "status": "restored",
@@ -65,7 +68,7 @@ def restore(recommendations: Path, private: Path, out: Path) -> dict[str, Any]:
 
 
 def _read(path: Path) -> pa.Table:
-    """The lists, all columns as text: the recommender's own numbers are written as they were read."""
+    """Read the lists, all columns as text: the recommender's own numbers are written as they were read."""
     try:
         with pa.csv.open_csv(path) as head:
             names = head.schema.names
@@ -74,7 +77,7 @@ def _read(path: Path) -> pa.Table:
         )
         table = pa.csv.read_csv(path, convert_options=kinds)
     except (OSError, pa.ArrowInvalid, pa.ArrowKeyError) as problem:
-        why = "is not there" if isinstance(problem, FileNotFoundError) else "cannot be read as a csv table"
+        why = "does not exist" if isinstance(problem, FileNotFoundError) else "cannot be read as a csv table"
         raise UsageError(
             f"the file of recommendations {why}",
             where=str(path),
@@ -84,24 +87,26 @@ def _read(path: Path) -> pa.Table:
     missing = sorted(wanted - set(names)) + ([] if set(SCORES) & set(names) else ["score"])
     unknown = sorted(set(names) - wanted - set(SCORES) - {"rank"})
     if missing or unknown or len(set(names)) != len(names) or set(SCORES) <= set(names):
-        said = (
-            f"without {', '.join(missing)}" if missing else f"with {', '.join(unknown) or 'a score too many'}"
+        fault = (
+            f"lacks the columns {', '.join(missing)}"
+            if missing
+            else f"has columns it should not have: {', '.join(unknown) or 'two score columns'}"
         )
         raise UsageError(
-            f"the recommendations are a table {said}",
+            f"the table of recommendations {fault}",
             where=str(path),
             remedy=f"give it the columns {COLUMNS}",
         )
     return table
 
 
-def _owned(private: Path, file: str, columns: list[str] | None = None) -> pa.Table:
-    """A table of the owner's; of a release that was refused it stayed with the candidate."""
+def _read_private_table(private: Path, file: str, columns: list[str] | None = None) -> pa.Table:
+    """Read a table from the owner's private directory; that of a refused release is still with the candidate."""
     places = (private / file, private / "work" / "validate" / "private" / file)
     path = next((place for place in places if place.exists()), None)
     if path is None:
         raise UsageError(
-            "nothing is known of ratings that were added to this release",
+            "there is no record of ratings added to this release",
             where=str(places[0]),
             remedy="name the private directory of a release with [obfuscation], such as store/private/NAME/SNAPSHOT",
         )
@@ -109,15 +114,17 @@ def _owned(private: Path, file: str, columns: list[str] | None = None) -> pa.Tab
         return pq.read_table(path, columns=columns)
     except (OSError, pa.ArrowException):
         raise UsageError(
-            "this file of the owner's cannot be read", where=str(path), remedy="run the release anew"
+            "this private file cannot be read", where=str(path), remedy="run the release again"
         ) from None
 
 
-def _people(users: pa.ChunkedArray, private: Path, where: Path) -> tuple[np.ndarray, pa.Table]:
-    """The person of every row, numbered as they first appear, and what each of them is called in the file and by the
-    owner. Everybody must be in the release, all under their pseudonyms or all under the source's ids."""
+def _identify_users(users: pa.ChunkedArray, private: Path, where: Path) -> tuple[np.ndarray, pa.Table]:
+    """Return the user of every row, numbered by first appearance, and each user's name in the file and pseudonym.
+
+    All users must be in the release, all under their pseudonyms or all under the source's ids.
+    """
     coded = users.combine_chunks().dictionary_encode()
-    owner = _owned(private, "membership.parquet", ["user", "pseudonym"])
+    owner = _read_private_table(private, "membership.parquet", ["user", "pseudonym"])
     found = [places(coded.dictionary, owner.column(name).combine_chunks()) for name in ("pseudonym", "user")]
     best = max(found, key=lambda place: int((place >= 0).sum()))
     if (best < 0).any():
@@ -130,12 +137,14 @@ def _people(users: pa.ChunkedArray, private: Path, where: Path) -> tuple[np.ndar
         )
     pseudonyms = owner.column("pseudonym").take(pa.array(best)).combine_chunks()
     return coded.indices.to_numpy().astype(np.int64), pa.table(
-        {"said": coded.dictionary, "pseudonym": pseudonyms}
+        {"name_in_file": coded.dictionary, "pseudonym": pseudonyms}
     )
 
 
-def _put_back(lists: pa.Table, names: np.ndarray, added: pa.Table, people: pa.Table) -> dict[str, Any]:
-    """What was added to the people of the lists and is not recommended to them anyway."""
+def _missing_additions(
+    lists: pa.Table, names: np.ndarray, added: pa.Table, people: pa.Table
+) -> dict[str, Any]:
+    """Return the added items of the listed users that are not recommended to them anyway."""
     name = places(added.column("pseudonym").combine_chunks(), people.column("pseudonym").combine_chunks())
     theirs = added.filter(pa.array(name >= 0))
     name, item = name[name >= 0], theirs.column("item").combine_chunks()
@@ -146,7 +155,7 @@ def _put_back(lists: pa.Table, names: np.ndarray, added: pa.Table, people: pa.Ta
     score = theirs.column("rating").to_numpy().astype(np.float64)[new]
     return {
         "name": name[new],
-        "user": people.column("said").combine_chunks().take(pa.array(name[new])),
+        "user": people.column("name_in_file").combine_chunks().take(pa.array(name[new])),
         "item": item.filter(pa.array(new)),
         "score": score,
         "text": pa.array([f"{value:.6g}" for value in score], pa.string()),
@@ -154,8 +163,8 @@ def _put_back(lists: pa.Table, names: np.ndarray, added: pa.Table, people: pa.Ta
     }
 
 
-def _numbers(column: pa.ChunkedArray, name: str, where: Path) -> np.ndarray:
-    """Scores as numbers; the first that is none is told by its row."""
+def _parse_scores(column: pa.ChunkedArray, name: str, where: Path) -> np.ndarray:
+    """Return scores as numbers; refuse the first that is not a number, with its row."""
     import pandas as pd
 
     found = pd.to_numeric(column.to_pandas(), errors="coerce").to_numpy(np.float64)
@@ -170,8 +179,8 @@ def _numbers(column: pa.ChunkedArray, name: str, where: Path) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _arriving(out: Path) -> Iterator[Path]:
-    """A file beside its place, readable by the owner alone, renamed when it is whole."""
+def _written_atomically(out: Path) -> Iterator[Path]:
+    """Provide a temporary file beside `out`, readable by the owner only, that is renamed when it is complete."""
     arriving = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         with room_in(out.parent):

@@ -1,16 +1,18 @@
-"""The strongest items of the opposite list first, the same number for everybody: what misleads a fixed inferrer."""
+"""Add the strongest items of the opposite list first, equally many to all users: the strategy against a fixed
+inferrer.
+"""
 
 import numpy as np
 import scipy.sparse as sp
 
-from tasks.obfuscators import Wanted, factitious, opposite_lists
-from tasks.obfuscators._choose import Choice, levels_of
+from tasks.obfuscators import Request, build_additions, opposite_lists
+from tasks.obfuscators._choice import Choice, levels_of
 
 
-def add(ratings: sp.csr_array, labels: np.ndarray, wanted: Wanted) -> sp.csr_array:
-    """The items that speak most strongly against the person's class."""
-    lists = opposite_lists(ratings, labels, wanted.classes, wanted.top)
+def add(ratings: sp.csr_array, labels: np.ndarray, request: Request) -> sp.csr_array:
+    """Add the items that most strongly indicate another class than the user's."""
+    lists = opposite_lists(ratings, labels, request.classes, request.top)
     choice = Choice.of(ratings, labels, [found.items for found in lists])
-    quota = choice.equal_quotas(wanted.total(ratings), wanted.chance)
+    quota = choice.equal_quotas(request.total(ratings), request.chance)
     levels = [levels_of(found.strengths) for found in lists]
-    return factitious(*choice.first(levels, quota, wanted.chance), ratings, labels, wanted)
+    return build_additions(*choice.take_preferred(levels, quota, request.chance), ratings, labels, request)

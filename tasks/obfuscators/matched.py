@@ -1,20 +1,21 @@
-"""Additions that an inferrer cannot learn: each class is given what it has less often than another, as others have it.
+"""Add ratings that an inferrer cannot learn: each class receives the items it has less often than another class.
 
-RFPP (paper 004) fools an inferrer that was trained on the original data. One that is trained anew on obfuscated data of
-people whose class it knows learns what was added to whom, and tells classes better than before (SCIENCE P4). A
-logistic regression has nothing to learn where every class holds every item equally often; a stronger inferrer has
-little to learn where also the items that go together still do. So:
+RFPP ([RFPP]) misleads an inferrer that was trained on the original data. One that is retrained on obfuscated data of
+users whose class it knows learns what was added to whom, and infers classes better than before
+(docs/decisions/0015-hiding-attributes.md). A logistic regression has nothing to learn where every class holds every
+item equally often; a stronger inferrer has little to learn where items that occur together still do. So:
 
-- who gives to whom: people of another class with similar tastes and as many ratings (tasks/kernels/coupling.py). What
-  is added to somebody is taken from one such person's record, and so goes together as real records do.
-- what is given: an item is taken over the more likely, the more the person's class lacks it compared with the class
-  that holds it most. Of a difference only what is more than chance counts (`CHANCE` standard errors' worth of it is
-  left): were every accidental difference mended, then who knows most people's classes could tell the others' from it.
-- its rating: the model's prediction for the person plus what the giver's rating differs from the model's prediction for
-  the giver: as uncertain as real ratings are, and of the person's own taste.
+- who gives to whom: users of another class with similar tastes and as many ratings (kernels/class_strata.py). The
+  items added to a user come from the record of one such user, and so occur together as in real records.
+- which items: an item is accepted the more likely, the more the user's class lacks it compared with the class that
+  holds it most. Only the part of a difference beyond chance counts (`CHANCE` standard errors' worth of it is left):
+  if every accidental difference were removed, an attacker who knows most users' classes could infer the others from
+  that.
+- which rating: the model's prediction for the user plus the difference between the giver's rating and the model's
+  prediction for the giver: as uncertain as real ratings are, and of the user's own taste.
 
-`share` is how many are wanted; without it, as many as it takes. The cells that matching needs most come first: with a
-smaller share classes are matched in part, with a larger one further items are taken over, too.
+`share` is the requested amount; without it, as many are added as matching needs. The cells that matching needs most
+come first: with a smaller share classes are matched in part, with a larger one further items are accepted, too.
 """
 
 import numpy as np
@@ -22,39 +23,37 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from tasks.kernels.als import REGULARIZATION, factorize
-from tasks.kernels.coupling import crowds, partners
+from tasks.kernels.class_strata import assign_strata, draw_partners
 from tasks.kernels.padded import LowRank
 from tasks.kernels.profile_cells import find_cells
-from tasks.obfuscators import NO_ITEM, Wanted
+from tasks.obfuscators import NO_ITEM, Request
 
-CHANCE = 4.0  # squared standard errors of a difference that are put down to chance
-COMPONENTS = 16  # of what people rate, by which tastes are compared
-FEWEST = 2  # people of each class among whom partners are chosen
-LAST = 1e-9  # chance of an item that matching does not need: taken over when all others are
-REGULARIZATION_SPAN = (
-    4.0  # the model's regularization is meant for ratings that span so many units, as 1..5 does
-)
+CHANCE = 4.0  # squared standard errors of a difference that are attributed to chance
+COMPONENTS = 16  # principal components of the rated items, by which tastes are compared
+FEWEST = 2  # users of each class among whom partners are chosen
+LAST = 1e-9  # probability of an item that matching does not need: accepted after all others
+REGULARIZATION_SPAN = 4.0  # the model's regularization is meant for ratings that span 4 units, as 1..5 does
 
 
-def add(ratings: sp.csr_array, labels: np.ndarray, wanted: Wanted) -> sp.csr_array:
-    """What partners have and the own class lacks."""
+def add(ratings: sp.csr_array, labels: np.ndarray, request: Request) -> sp.csr_array:
+    """Add items that the partner has and the own class lacks."""
     people = np.arange(len(labels))
-    crowd = crowds(tastes(ratings), labels, FEWEST)
-    givers = partners(crowd, labels, wanted.chance("partner", people, np.full_like(people, NO_ITEM)))
-    row, item = offered(ratings, givers)
-    chances = acceptance(ratings, labels, wanted.classes, row, item)
-    total = round(float(chances.sum())) if wanted.share is None else wanted.total(ratings)
+    strata = assign_strata(taste_vectors(ratings), labels, FEWEST)
+    givers = draw_partners(strata, labels, request.chance("partner", people, np.full_like(people, NO_ITEM)))
+    row, item = list_offers(ratings, givers)
+    chances = acceptance_probabilities(ratings, labels, request.classes, row, item)
+    total = round(float(chances.sum())) if request.share is None else request.total(ratings)
     # A race: of cells that each arrive after an exponential time, the first are drawn in proportion to their rates.
-    arrival = -np.log(wanted.chance("matched", row, item)) / np.maximum(chances, LAST)
+    arrival = -np.log(request.chance("matched", row, item)) / np.maximum(chances, LAST)
     chosen = np.sort(np.argsort(arrival, kind="stable")[:total])
     row, item = row[chosen], item[chosen]
-    values = rated(ratings, wanted.scale, row, givers[row], item)
+    values = estimate_ratings(ratings, request.scale, row, givers[row], item)
     indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(labels)))])
     return sp.csr_array((values, item.astype(np.int32), indptr), shape=ratings.shape)
 
 
-def tastes(ratings: sp.csr_array) -> npt.NDArray[np.float64]:
-    """What people rate (not how): the direction of the leading components, and the logarithm of how much."""
+def taste_vectors(ratings: sp.csr_array) -> npt.NDArray[np.float64]:
+    """Return which items users rate (not how): the direction of the leading components, and the log of the number."""
     from sklearn.utils.extmath import randomized_svd
 
     counts = np.diff(ratings.indptr)
@@ -67,8 +66,8 @@ def tastes(ratings: sp.csr_array) -> npt.NDArray[np.float64]:
     return np.column_stack([points, np.log(np.maximum(counts, 1))])
 
 
-def offered(ratings: sp.csr_array, givers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Everything the giver has and the person has not, as (row, item) in order."""
+def list_offers(ratings: sp.csr_array, givers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """List every item the giver has and the user does not, as (row, item) in order."""
     ones = np.ones(ratings.nnz, np.int8)
     there = sp.csr_array((ones, ratings.indices, ratings.indptr), shape=ratings.shape)
     taken = there[np.maximum(givers, 0)]
@@ -79,10 +78,10 @@ def offered(ratings: sp.csr_array, givers: np.ndarray) -> tuple[np.ndarray, np.n
     return row[givers[row] >= 0], taken.indices[givers[row] >= 0]
 
 
-def acceptance(
+def acceptance_probabilities(
     ratings: sp.csr_array, labels: np.ndarray, classes: int, row: np.ndarray, item: np.ndarray
 ) -> npt.NDArray[np.float64]:
-    """How likely each offered item is taken over, so that a class comes to hold it as often as that with most of it."""
+    """Return the probability of accepting each offered item, so that a class holds it as often as the leading class."""
     shape = (classes, ratings.shape[1])
     people = np.maximum(np.bincount(labels, minlength=classes), 1)[:, None]
     share = _counted(np.repeat(labels, np.diff(ratings.indptr)), ratings.indices, shape) / people
@@ -101,10 +100,10 @@ def _counted(label: np.ndarray, item: np.ndarray, shape: tuple[int, int]) -> npt
     return np.bincount(label * shape[1] + item, minlength=shape[0] * shape[1]).reshape(shape).astype(float)
 
 
-def rated(
+def estimate_ratings(
     ratings: sp.csr_array, scale: tuple[float, float], row: np.ndarray, giver: np.ndarray, item: np.ndarray
 ) -> npt.NDArray[np.float32]:
-    """What is made up for a cell: the person's prediction, off by as much as the giver's rating is from the giver's."""
+    """Return the factitious rating of each cell: the user's prediction plus the giver's deviation from the giver's."""
     ridge = REGULARIZATION * (scale[1] - scale[0]) / REGULARIZATION_SPAN
     model = LowRank(
         *factorize(ratings, regularization=ridge, rng=np.random.default_rng(0))

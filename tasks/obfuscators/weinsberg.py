@@ -1,6 +1,8 @@
-"""Weinsberg et al., BlurMe (RecSys 2012), the work that paper 004 compares itself with: everybody gets additions in
-proportion to the own ratings, sampled from all items that speak for the others by how strongly they do ("sampled", the
-strategy between their random and greedy), and rated with the item's average over everybody. Interest plays no part.
+"""Add by BlurMe ([Weinsberg2012]), the baseline of [RFPP].
+
+Every user gets additions in proportion to the own ratings, sampled from all items that indicate the other classes by
+their strength ("sampled", the strategy between their random and greedy), and rated with the item's average over all
+users. Interest plays no part.
 """
 
 from dataclasses import replace
@@ -8,15 +10,15 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from tasks.obfuscators import Wanted, factitious, opposite_lists
-from tasks.obfuscators._choose import Choice
+from tasks.obfuscators import Request, build_additions, opposite_lists
+from tasks.obfuscators._choice import Choice
 
 
-def add(ratings: sp.csr_array, labels: np.ndarray, wanted: Wanted) -> sp.csr_array:
-    """Items sampled by weight; `wanted.top` and `wanted.rating` are RFPP's choices and not theirs."""
-    lists = opposite_lists(ratings, labels, wanted.classes, None)
+def add(ratings: sp.csr_array, labels: np.ndarray, request: Request) -> sp.csr_array:
+    """Add items sampled by weight; `request.top` and `request.rating` are options of RFPP and are ignored."""
+    lists = opposite_lists(ratings, labels, request.classes, None)
     choice = Choice.of(ratings, labels, [found.items for found in lists])
     counts = np.diff(ratings.indptr)
-    quota = choice.proportional_quotas(wanted.total(ratings), wanted.chance, counts)
-    rows, items = choice.drawn(quota, wanted.chance, [found.strengths for found in lists])
-    return factitious(rows, items, ratings, labels, replace(wanted, rating="all"))
+    quota = choice.proportional_quotas(request.total(ratings), request.chance, counts)
+    rows, items = choice.draw(quota, request.chance, [found.strengths for found in lists])
+    return build_additions(rows, items, ratings, labels, replace(request, rating="all"))

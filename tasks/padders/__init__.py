@@ -1,29 +1,31 @@
-"""Predictors that fill in what people did not rate. The paper (section 4.1): any predictor may serve.
+"""Hold the predictors of missing ratings, one file each. Any predictor may serve ([Chang2009], section 4.1).
 
-A padder is one file here with `fit(job, ratings, fit_items) -> LowRank`. It sees only the items in `fit_items`;
-for the others it must predict the user's own level and nothing about the item (an item with too few raters
-would otherwise tell their ratings).
+A padder has `fit(context, ratings, fit_items) -> LowRank`. It sees only the items in `fit_items`; for the others it
+must predict the user's own level and nothing about the item (the column of an item with too few raters would otherwise
+disclose their ratings).
+
+May import data, kernels, store, and of pipeline the context of a step; no step and no method.
 """
 
 from importlib import import_module
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from tasks.data.ratings import Ratings
 from tasks.kernels.padded import LowRank
-from tasks.pipeline import Job
-from tasks.ratings import Ratings
+from tasks.pipeline import StepContext
 
 
 class Padder(Protocol):
-    """What the padding step asks of a predictor module."""
+    """Describe what is asked of a predictor's module."""
 
-    def fit(self, job: Job, ratings: Ratings, fit_items: np.ndarray) -> LowRank:
-        """Fit on the ratings of `fit_items` (a mask over items)."""
+    def fit(self, context: StepContext[Any], ratings: Ratings, fit_items: np.ndarray) -> LowRank:
+        """Fit on the ratings of `fit_items`, a mask over items; `context.params` are factors.FactorParams."""
         ...
 
 
 def padder(name: str) -> Padder:
-    """The predictor of that name."""
+    """Return the predictor of that name."""
     module: Padder = import_module(f"{__name__}.{name}")  # type: ignore[assignment]
     return module

@@ -1,88 +1,88 @@
-"""Regularized matrix factorization with user and item biases, by alternating least squares over blocks.
+"""Predict by regularized matrix factorization with user and item biases: alternating least squares over blocks.
 
-The paper uses regularized SVD (section 4.1); ALS minimises the same kind of error, is deterministic and
-distributes: given the item factors every user is solved alone, and the other way round. Factors pass through the
-store as arrays that workers map: the half step of a block of items is summed up over ranges of users, one after the
-other, so a worker need not hold all users' factors. Only block numbers pass through the scheduler.
+[Chang2009], section 4.1, uses regularized SVD; ALS minimises the same kind of error, is deterministic and runs in
+parallel: given the item factors every user is solved alone, and vice versa. Factors pass through the store as arrays
+that workers map: the half step of a block of items is summed up over ranges of users, one after the other, so a worker
+need not hold all users' factors. Only block numbers pass through the scheduler.
 """
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from tasks.data.ratings import Ratings
 from tasks.kernels.als import half_step, items_matrix, keep_items, regressors, start, users_matrix
 from tasks.kernels.padded import LowRank
-from tasks.pipeline import Job
-from tasks.ratings import Ratings
+from tasks.pipeline import StepContext
 from tasks.store import remove
 
-REGULARIZATION_SPAN = (
-    4.0  # padding.regularization is meant for ratings that span this many units, as 1..5 does
-)
+REGULARIZATION_SPAN = 4.0  # padding.regularization is meant for ratings that span this many units (1 to 5)
 
 
-def fit(job: Job, ratings: Ratings, fit_items: np.ndarray) -> LowRank:
+def fit(context: StepContext[Any], ratings: Ratings, fit_items: np.ndarray) -> LowRank:
     """Alternate between users and items; both are written block by block into shared arrays."""
+    params = context.params
     users, items = ratings.by_user, ratings.by_item
     # Items in larger blocks: the more of them pass over a range of users at once, the less is read twice.
     blocks = {"users": users.blocks(), "items": items.blocks(entries=3_000_000, rows=512)}
-    sums = np.concatenate(job.engine.map(_sum_items, blocks["items"], ratings=ratings.directory))
+    sums = np.concatenate(context.engine.map(_sum_items, blocks["items"], ratings=ratings.directory))
     mean = _mean(sums, items.counts(), fit_items)
-    first = start(sums, items.counts(), mean, job.params.rank, job.rng("start"))
+    first = start(sums, items.counts(), mean, params.rank, context.rng("start"))
     first[~fit_items] = 0
-    work = job.out / "work"
+    work = context.out / "work"
     work.mkdir()
-    _create(work, "users", np.zeros((users.rows, job.params.rank + 1), np.float32))
+    _create(work, "users", np.zeros((users.rows, params.rank + 1), np.float32))
     _create(work, "items", first)
     np.save(work / "fit_items.npy", fit_items)
 
-    turns = ["users", "items"] * job.params.iterations + ["users"]
+    turns = ["users", "items"] * params.iterations + ["users"]
     for turn, side in enumerate(turns):
-        job.engine.map(
+        context.engine.map(
             _solve_block,
             blocks[side],
-            progress=_turn_of(job, turn, len(turns)),
+            progress=_progress_of(context, turn, len(turns)),
             side=side,
             ratings=ratings.directory,
             work=work,
             mean=mean,
-            regularization=job.params.regularization * job.params.span / REGULARIZATION_SPAN,
+            regularization=params.regularization * params.span / REGULARIZATION_SPAN,
         )
     model = LowRank(users_matrix(_solution(work, "users")), items_matrix(_solution(work, "items")), mean)
     remove(work)
     return model
 
 
-def _turn_of(job: Job, turn: int, turns: int) -> Callable[[int, int], None]:
-    """Progress of a half step within all of them, each counted as equal."""
+def _progress_of(context: StepContext[Any], turn: int, turns: int) -> Callable[[int, int], None]:
+    """Return a function that reports the progress of one half step within all of them, counted as equal."""
 
     def report(done: int, total: int) -> None:
-        job.progress(round(100 * (turn + done / total)), 100 * turns)
+        context.progress(round(100 * (turn + done / total)), 100 * turns)
 
     return report
 
 
 def _sum_items(block: tuple[int, int], *, ratings: Path) -> np.ndarray:
-    """Sum of the ratings of each item of a block."""
+    """Return the sum of the ratings of each item of a block."""
     part = Ratings(ratings).by_item.block(*block)
     return np.asarray(part.sum(axis=1, dtype=np.float64)).ravel()
 
 
 def _mean(sums: np.ndarray, counts: np.ndarray, fit_items: np.ndarray) -> float:
-    """Mean of the ratings that enter the fit (of all, where none does)."""
+    """Return the mean of the ratings that enter the fit (of all ratings where none does)."""
     fitted = fit_items if counts[fit_items].any() else np.ones_like(fit_items)
     return float(sums[fitted].sum() / counts[fitted].sum())
 
 
 def _create(work: Path, side: str, solution: np.ndarray) -> None:
-    """The shared arrays of one side, apart as the other side's half step needs them: factors and biases."""
+    """Write the shared arrays of one side, separated as the other side's half step needs them: factors and biases."""
     np.save(work / f"{side}.npy", regressors(solution))
     np.save(work / f"{side}_biases.npy", np.ascontiguousarray(solution[:, -1]))
 
 
 def _solution(work: Path, side: str) -> np.ndarray:
-    """[factors, biases] of one side."""
+    """Return [factors, biases] of one side."""
     return np.column_stack([np.load(work / f"{side}{kind}.npy") for kind in ("", "_biases")])
 
 
@@ -100,13 +100,13 @@ def _solve_block(
     offsets = np.asarray(biases) + np.float32(mean)
     solved = half_step(part.indptr, part.indices, part.data, np.asarray(features), offsets, regularization)
     if side == "items":
-        solved[~fitted[block[0] : block[1]]] = 0  # such an item predicts everybody's own level
+        solved[~fitted[block[0] : block[1]]] = 0  # such an item predicts every user's own level
     _write(work / f"{side}_biases.npy", block, solved[:, -1])
     _write(work / f"{side}.npy", block, regressors(solved))
 
 
 def _write(path: Path, block: tuple[int, int], values: np.ndarray) -> None:
-    """Put some rows into a shared array; written, not mapped: closing makes them seen on other machines, too."""
+    """Write some rows of a shared array; written, not mapped, so that closing makes them visible on other machines."""
     array = np.load(path, mmap_mode="r")
     assert isinstance(array, np.memmap)
     with path.open("r+b") as file:

@@ -1,18 +1,20 @@
-"""The plainest predictor: mean + user bias + item bias, shrunk towards zero.
+"""Predict mean + user bias + item bias, shrunk towards zero: the simplest predictor.
 
-A yardstick for other padders, and enough for data too small to learn tastes from.
+A baseline for other padders, and sufficient for data too small to fit factors on.
 """
+
+from typing import Any
 
 import numpy as np
 
+from tasks.data.ratings import Ratings
 from tasks.kernels.padded import LowRank
-from tasks.pipeline import Job
-from tasks.ratings import Ratings
+from tasks.pipeline import StepContext
 
-SHRINKAGE = 5.0  # ratings' worth of doubt towards a bias of zero
+SHRINKAGE = 5.0  # in ratings: the weight of a bias of zero
 
 
-def fit(job: Job, ratings: Ratings, fit_items: np.ndarray) -> LowRank:
+def fit(context: StepContext[Any], ratings: Ratings, fit_items: np.ndarray) -> LowRank:
     """Alternate between shrunken user and item means."""
     by_user = ratings.by_user
     matrix = by_user.whole()
@@ -21,10 +23,10 @@ def fit(job: Job, ratings: Ratings, fit_items: np.ndarray) -> LowRank:
     row, column, value = row[keep], matrix.indices[keep], matrix.data[keep].astype(np.float64)
     mean = float(value.mean()) if len(value) else float(matrix.data.mean())
     user, item = np.zeros(by_user.rows), np.zeros(by_user.columns)
-    for turn in range(job.params.iterations):
+    for turn in range(context.params.iterations):
         item = _shrunken_mean(column, value - mean - user[row], len(item))
         user = _shrunken_mean(row, value - mean - item[column], len(user))
-        job.progress(turn + 1, job.params.iterations)
+        context.progress(turn + 1, context.params.iterations)
     users = np.stack([user, np.ones_like(user)], axis=1)
     items = np.stack([np.ones_like(item), item], axis=1)
     return LowRank(users.astype(np.float32), items.astype(np.float32), mean)

@@ -1,8 +1,9 @@
-"""Centroids: every item, the mean of the members' filled ratings (paper 003, section 3, steps 3 to 5).
+"""Publish centroids: for every item the mean of the members' filled ratings ([Casino2015], section 3, steps 3 to 5).
 
 The centroid of z-scores, de-standardised, is the mean of the filled ratings: that is what is published. A cell with
 fewer than `min_contributors` real ratings shows the mean of the members' imputed values alone. With model imputation
-and `padding.keep_observed` false no observed rating enters any cell: they served to form the groups (SCIENCE P0).
+and `padding.keep_observed` false no observed rating enters any cell: observed ratings only form the groups
+(docs/leaks-and-bars.md).
 """
 
 from itertools import pairwise
@@ -10,22 +11,23 @@ from pathlib import Path
 
 import numpy as np
 
-from tasks import profiles
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
-from tasks.kernels.homogenize import observed_shifts, padded_codes
+from tasks.data import profiles
+from tasks.data.factors import open_model
+from tasks.data.ratings import Ratings
+from tasks.kernels.group_profiles import observed_shifts, padded_codes
 from tasks.kernels.padded import LowRank
-from tasks.pipeline import Job
+from tasks.pipeline import StepContext
+from tasks.profilers import Inputs
 from tasks.profilers._parts import members_of, write_parts
-from tasks.ratings import Ratings
-from tasks.steps.padding import open_model
 
 CELLS_PER_BLOCK = 32_000_000  # of groups × items, a byte or two each
 RATINGS_PER_BLOCK = 1_000_000
 
 
 class Params(Settings):
-    """What is published of a group."""
+    """Hold what is published of a group."""
 
     model: bool
     min_contributors: int
@@ -35,7 +37,7 @@ class Params(Settings):
 
     @property
     def uses_ratings(self) -> bool:
-        """Whether the members' own ratings enter their profile, or imputed values alone."""
+        """Return whether the members' own ratings enter their profile, or imputed values alone."""
         return not self.model or self.keep_observed
 
 
@@ -49,29 +51,29 @@ def params(config: ReleaseConfig) -> Params:
     )
 
 
-def make(job: Job) -> int:
+def make(context: StepContext[Params], inputs: Inputs) -> int:
     """Average blocks of groups in parallel."""
-    ratings = Ratings(job.ratings)
-    model = job.params.model
+    ratings = Ratings(inputs.ratings)
     return write_parts(
-        job,
+        context,
+        inputs.label_file,
         lambda order, starts: _blocks(ratings, order, starts),
         _average_block,
-        ingest=job.ratings,
-        imputed=job.inputs["padding"] if model else job.inputs["clustering"] / "imputed",
-        params=job.params,
+        ratings=ratings,
+        imputed=inputs.model if context.params.model else inputs.groups / "imputed",
+        params=context.params,
     )
 
 
 def _blocks(ratings: Ratings, order: np.ndarray, starts: np.ndarray) -> list[tuple[int, int]]:
-    """Consecutive groups that fit into memory together; they follow the data, not the workers."""
+    """Return ranges of groups that fit into memory together; they follow the data, not the workers."""
     rated = np.add.reduceat(ratings.by_user.counts()[order], starts[:-1])
     fill = np.cumsum(ratings.n_items / CELLS_PER_BLOCK + rated / RATINGS_PER_BLOCK).astype(np.int64)
     return list(pairwise([0, *(np.flatnonzero(np.diff(fill)) + 1).tolist(), len(fill)]))
 
 
 def _average_block(
-    block: tuple[tuple[int, int], Path], *, ingest: Path, imputed: Path, members: Path, params: Params
+    block: tuple[tuple[int, int], Path], *, ratings: Ratings, imputed: Path, members: Path, params: Params
 ) -> int:
     (start, _), path = block
     users, sizes = members_of(members, block[0])
@@ -80,7 +82,7 @@ def _average_block(
     model = LowRank(np.asarray(model.users[users]), np.asarray(model.items), model.mean)
     shifts = None
     if params.uses_ratings:
-        observed, made_up = Ratings(ingest).by_user.take(users), Ratings(ingest).made_up_of(users)
+        observed, made_up = ratings.by_user.take(users), ratings.made_up_of(users)
         shifts = observed_shifts(model, observed, labels, sizes, params.min_contributors, made_up)
     means = model.group_means(labels, len(sizes))
     codes = padded_codes(means, shifts, params.scale, params.rating_step)

@@ -1,4 +1,4 @@
-"""Predictive Anonymization's profiles: what the members of a group get in common (paper 000, sections 4.3 and 5.2).
+"""Make the profiles of Predictive Anonymization, one for all members of a group ([Chang2009], sections 4.3 and 5.2).
 
 *padded*: every item, the mean of the members' predictions (with `keep_observed`, observed ratings enter it).
 *simple*: the union of the members' items, the mean of those who rated.
@@ -13,23 +13,30 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from tasks import profiles
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
-from tasks.kernels.homogenize import boost, group_cells, observed_shifts, padded_codes, simple_profiles
+from tasks.data import profiles
+from tasks.data.factors import open_model
+from tasks.data.ratings import Ratings
+from tasks.kernels.group_profiles import (
+    boost_profiles,
+    group_cells,
+    observed_shifts,
+    padded_codes,
+    simple_profiles,
+)
 from tasks.kernels.padded import LowRank, encode
-from tasks.pipeline import Job
+from tasks.pipeline import StepContext
+from tasks.profilers import Inputs
 from tasks.profilers._parts import members_of, sorted_by_group, write_parts
-from tasks.ratings import Ratings
-from tasks.steps.padding import open_model
 
-# What a block may have of groups × items: a padded one holds a byte or two of each, a boosted one four floats.
+# Groups × items of a block at most: a padded one holds a byte or two of each, a boosted one four floats.
 CELLS_PER_BLOCK = {"predictive-padded": 32_000_000, "predictive-boosted": 4_000_000}
 RATINGS_PER_BLOCK = 1_000_000  # where the members' ratings are read
 
 
 class Params(Settings):
-    """What is published of a group."""
+    """Hold what is published of a group."""
 
     method: str
     min_contributors: int
@@ -40,7 +47,7 @@ class Params(Settings):
 
     @property
     def uses_ratings(self) -> bool:
-        """Whether the members' own ratings enter their profile, or their predictions alone."""
+        """Return whether the members' own ratings enter their profile, or their predictions alone."""
         return self.method != "predictive-padded" or self.keep_observed
 
 
@@ -50,42 +57,44 @@ def params(config: ReleaseConfig) -> Params:
     return Params(**chosen, keep_observed=config.padding.keep_observed, scale=config.source.scale)
 
 
-def make(job: Job) -> int:
-    """Homogenize blocks of groups in parallel, or here where predictions alone are published."""
-    if not job.params.uses_ratings:
-        return _write_predictions(job)
-    ratings = Ratings(job.ratings)
+def make(context: StepContext[Params], inputs: Inputs) -> int:
+    """Homogenize blocks of groups in parallel, or in this process where predictions alone are published."""
+    params = context.params
+    if not params.uses_ratings:
+        return _write_predictions(context, inputs)
+    ratings = Ratings(inputs.ratings)
     return write_parts(
-        job,
-        lambda order, starts: _blocks(ratings, order, starts, job.params),
+        context,
+        inputs.label_file,
+        lambda order, starts: _blocks(ratings, order, starts, params),
         _homogenize_block,
-        ingest=job.ratings,
-        padding=job.inputs["padding"],
-        params=job.params,
+        ratings=ratings,
+        factors=inputs.model,
+        params=params,
     )
 
 
-def _write_predictions(job: Job) -> int:
-    """Mean predictions, multiplied out where they are written: that takes less than to write and read a part."""
-    params: Params = job.params
-    model, (order, starts) = open_model(job.inputs["padding"]), sorted_by_group(job)
+def _write_predictions(context: StepContext[Params], inputs: Inputs) -> int:
+    """Write mean predictions, multiplied out here: that takes less time than to write and read parts."""
+    params = context.params
+    model, (order, starts) = open_model(inputs.model), sorted_by_group(inputs.label_file)
     items = np.asarray(model.items)
-    ranges = _blocks(Ratings(job.ratings), order, starts, params)
+    ranges = _blocks(Ratings(inputs.ratings), order, starts, params)
 
     def blocks() -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         for done, (start, stop) in enumerate(ranges):
-            job.progress(done, len(ranges))
+            context.progress(done, len(ranges))
             sizes = np.diff(starts[start : stop + 1])
             users = np.asarray(model.users[order[starts[start] : starts[stop]]])
             labels = np.repeat(np.arange(len(sizes)), sizes)
             means = LowRank(users, items, model.mean).group_means(labels, len(sizes))
             yield start, sizes, padded_codes(means, None, params.scale, params.rating_step)
 
-    return profiles.write_dense_blocks(job.out / "groups.parquet", blocks())
+    return profiles.write_dense_blocks(context.out / "groups.parquet", blocks())
 
 
 def _blocks(ratings: Ratings, order: np.ndarray, starts: np.ndarray, params: Params) -> list[tuple[int, int]]:
-    """Consecutive groups that fit into memory together; they follow the data, not the workers."""
+    """Return ranges of groups that fit into memory together; they follow the data, not the workers."""
     most = CELLS_PER_BLOCK.get(params.method)
     fill = np.full(len(starts) - 1, ratings.n_items / most if most else 0.0)
     if params.uses_ratings:
@@ -96,15 +105,14 @@ def _blocks(ratings: Ratings, order: np.ndarray, starts: np.ndarray, params: Par
 
 
 def _homogenize_block(
-    block: tuple[tuple[int, int], Path], *, ingest: Path, padding: Path, members: Path, params: Params
+    block: tuple[tuple[int, int], Path], *, ratings: Ratings, factors: Path, members: Path, params: Params
 ) -> int:
     (start, _), path = block
     users, sizes = members_of(members, block[0])
     labels = np.repeat(np.arange(len(sizes)), sizes)
-    model = open_model(padding)
+    model = open_model(factors)
     model = LowRank(np.asarray(model.users[users]), np.asarray(model.items), model.mean)
     means = model.group_means(labels, len(sizes))
-    ratings = Ratings(ingest)
     if params.method == "predictive-padded":
         observed, made_up = ratings.by_user.take(users), ratings.made_up_of(users)
         shifts = observed_shifts(model, observed, labels, sizes, params.min_contributors, made_up)
@@ -114,8 +122,8 @@ def _homogenize_block(
     cells = group_cells(ratings.by_user.take(users), labels, len(sizes), ratings.made_up_of(users))
     released = simple_profiles(means, cells, params.min_contributors)
     if params.method == "predictive-boosted":
-        spread = model.group_spread(labels, len(sizes), np.arange(len(model.items)))
-        released = boost(released, means, spread, ratings.by_item.counts(), params.density)
+        spread = model.group_variances(labels, len(sizes), np.arange(len(model.items)))
+        released = boost_profiles(released, means, spread, ratings.by_item.counts(), params.density)
     codes = encode(released.data, params.scale, params.rating_step)
     coded = sp.csr_array((codes, released.indices, released.indptr), shape=released.shape)
     profiles.write_sparse(path, start, sizes, coded)

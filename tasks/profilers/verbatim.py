@@ -1,6 +1,6 @@
-"""Records as they are: everybody's own ratings, such as the steps before have left them (papers 002 and 004).
+"""Publish every user's ratings unchanged, as the steps before left them ([Frankowski2006], [RFPP]).
 
-Nothing is disguised here. What protects people is what was left out (suppression) or put in (obfuscation).
+Nothing is disguised here. The protection is what was left out (suppression) or added (obfuscation).
 """
 
 from itertools import pairwise
@@ -9,19 +9,20 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from tasks import profiles
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
+from tasks.data import profiles
+from tasks.data.ratings import Ratings
 from tasks.kernels.padded import encode
-from tasks.pipeline import Job
+from tasks.pipeline import StepContext
+from tasks.profilers import Inputs
 from tasks.profilers._parts import members_of, write_parts
-from tasks.ratings import Ratings
 
 RATINGS_PER_BLOCK = 2_000_000
 
 
 class Params(Settings):
-    """How ratings are written."""
+    """Hold how ratings are written."""
 
     scale: tuple[float, float]
     rating_step: float
@@ -32,28 +33,31 @@ def params(config: ReleaseConfig) -> Params:
     return Params(scale=config.source.scale, rating_step=config.privacy.rating_step)
 
 
-def make(job: Job) -> int:
-    """Write blocks of people in parallel."""
-    ratings = Ratings(job.ratings)
+def make(context: StepContext[Params], inputs: Inputs) -> int:
+    """Write blocks of users in parallel."""
+    ratings = Ratings(inputs.ratings)
     return write_parts(
-        job,
+        context,
+        inputs.label_file,
         lambda order, starts: _blocks(ratings.by_user.counts()[order]),
         _write_block,
-        ratings=job.ratings,
-        params=job.params,
+        ratings=ratings,
+        params=context.params,
     )
 
 
 def _blocks(rated: np.ndarray) -> list[tuple[int, int]]:
-    """Consecutive records that fit into memory together; they follow the data, not the workers."""
+    """Return ranges of records that fit into memory together; they follow the data, not the workers."""
     edges = np.flatnonzero(np.diff(np.cumsum(rated) // RATINGS_PER_BLOCK)) + 1
     return list(pairwise([0, *edges.tolist(), len(rated)]))
 
 
-def _write_block(block: tuple[tuple[int, int], Path], *, ratings: Path, members: Path, params: Params) -> int:
+def _write_block(
+    block: tuple[tuple[int, int], Path], *, ratings: Ratings, members: Path, params: Params
+) -> int:
     (start, _), path = block
     users, sizes = members_of(members, block[0])
-    rated = Ratings(ratings).by_user.take(users)
+    rated = ratings.by_user.take(users)
     codes = encode(rated.data, params.scale, params.rating_step)
     profiles.write_sparse(
         path, start, sizes, sp.csr_array((codes, rated.indices, rated.indptr), shape=rated.shape)

@@ -1,4 +1,4 @@
-"""What the recommenders share: rows with weights, Gram matrices, cells picked out of dense rows."""
+"""Share helpers of the recommenders: rows with weights, Gram matrices, cells picked out of dense rows."""
 
 from collections.abc import Callable
 
@@ -11,25 +11,25 @@ ROWS_AT_ONCE = 1024
 
 
 def weights_of(train: Train, weights: np.ndarray | None) -> np.ndarray:
-    """How many people share each row."""
+    """Return how many users share each row."""
     return np.ones(train.shape[0]) if weights is None else np.asarray(weights, np.float64)
 
 
 def mask_of(train: Train) -> sp.csr_array | None:
-    """1 where a cell is known; None where every cell is."""
+    """Return a matrix with 1 where a cell is known; None where every cell is."""
     if isinstance(train, np.ndarray):
         return None
     return sp.csr_array((np.ones(train.nnz, np.float32), train.indices, train.indptr), shape=train.shape)
 
 
 def dense(train: Train, rows: np.ndarray | slice) -> np.ndarray:
-    """Some rows as a dense array; 0 where nothing is known."""
+    """Return some rows as a dense array; 0 where nothing is known."""
     some = train[rows]
     return np.asarray(some if isinstance(some, np.ndarray) else some.toarray(), np.float32)
 
 
 def gram(train: Train, weights: np.ndarray) -> np.ndarray:
-    """Σ weight · row rowᵀ over all rows, (items, items): what training on repeated rows would sum up."""
+    """Return Σ weight · row rowᵀ over all rows, (items, items): the sum that training on repeated rows would give."""
     total = np.zeros((train.shape[1], train.shape[1]))
     for start in range(0, train.shape[0], ROWS_AT_ONCE):
         block = slice(start, start + ROWS_AT_ONCE)
@@ -39,10 +39,10 @@ def gram(train: Train, weights: np.ndarray) -> np.ndarray:
 
 
 def keep_largest(values: np.ndarray, count: int) -> None:
-    """Leave the `count` largest of each row and set the rest to 0, in place."""
+    """Keep the `count` largest values of each row and set the rest to 0, in place."""
     if count >= values.shape[1]:
         return
-    for row in values:  # a row at a time: the places of a whole matrix would take twice its memory
+    for row in values:  # a row at a time: the positions of a whole matrix would take twice its memory
         row[np.argpartition(row, -count)[:-count]] = 0
 
 
@@ -52,7 +52,7 @@ def pick(
     items: np.ndarray,
     at_once: int = ROWS_AT_ONCE,
 ) -> np.ndarray:
-    """Single cells out of dense rows, made for a block of different users at a time."""
+    """Pick single cells out of dense rows, computed for a block of different users at a time."""
     asked, place = np.unique(users, return_inverse=True)
     found = np.empty(len(users), np.float64)
     order = np.argsort(place, kind="stable")

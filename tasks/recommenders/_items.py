@@ -1,4 +1,4 @@
-"""Models that score an item by its relations to the items a row has: EASE and item neighbourhoods."""
+"""Score an item by its relations to the items a row has: the base of EASE and item neighbourhoods."""
 
 from dataclasses import dataclass
 
@@ -11,10 +11,11 @@ from tasks.recommenders._cells import dense, pick
 
 @dataclass(frozen=True)
 class ItemToItem:
-    """Item-to-item weights for ratings and, where items are listed, for company; column = the item asked for.
+    """Hold item-to-item weights for ratings and, where items are listed, for co-occurrence; column = the scored item.
 
-    Ratings are predicted from what a row deviates from its biases. Items are ranked by the company of what the row has
-    (1 or 0); where every cell has a value there is no company to tell anything, and the predicted value ranks.
+    Ratings are predicted from a row's deviations from its biases. Items are ranked by their co-occurrence with the
+    items the row has (1 or 0); where every cell has a value co-occurrence carries no information, and the predicted
+    value ranks.
     """
 
     base: bias.Biases
@@ -24,18 +25,18 @@ class ItemToItem:
     company: np.ndarray | None
 
     def rows(self, users: np.ndarray) -> np.ndarray:
-        """Scores for every item."""
+        """Return scores for every item."""
         if self.listed is None:
             return self._ratings(users)
         return dense(self.listed, users) @ self.company
 
     def predict(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
-        """Predictions of single cells."""
+        """Predict single cells."""
         return pick(self._ratings, users, items)
 
     def _ratings(self, users: np.ndarray) -> np.ndarray:
         return self.base.rows(users) + self._deviations(users)
 
     def _deviations(self, users: np.ndarray) -> np.ndarray:
-        """How far every item is above or below these rows' biases."""
+        """Return how far every item is above or below these rows' biases."""
         return dense(self.residuals, users) @ self.ratings

@@ -1,6 +1,6 @@
-"""Matrix factorization with biases, the same as the padding model (tasks/kernels/als.py), for rows that people share.
+"""Fit a matrix factorization with biases, the same as the padding model (tasks/kernels/als.py), for shared rows.
 
-A row's factors depend on its own values only, so repeating it changes nothing for it; for an item every person counts.
+A row's factors depend on its own values only, so repeating it changes nothing for it; for an item every user counts.
 Where every cell is known all rows have the same normal equations, which are solved at once.
 """
 
@@ -11,27 +11,28 @@ import scipy.sparse as sp
 
 from tasks.kernels.als import BIAS_PRIOR, PRIOR, half_step, items_matrix, regressors, start, users_matrix
 from tasks.kernels.padded import LowRank
-from tasks.recommenders import Train
+from tasks.recommenders import Recommender, Train
 from tasks.recommenders._cells import weights_of
 
+RECOMMENDER = Recommender(compared=True, position=30)
 RANK = 16
 ITERATIONS = 10
-# Times the values' standard deviation: 0.04 for ratings from 1 to 5, as the padding model has it.
+# Times the values' standard deviation: 0.04 for ratings from 1 to 5, as in the padding model.
 REGULARIZATION = 0.036
 
 
 @dataclass(frozen=True)
 class Factors:
-    """A fitted factorization."""
+    """Hold a fitted factorization."""
 
     model: LowRank
 
     def rows(self, users: np.ndarray) -> np.ndarray:
-        """Predictions for every item."""
+        """Predict every item."""
         return self.model.rows(users)
 
     def predict(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
-        """Predictions of single cells."""
+        """Predict single cells."""
         return self.model.cells(users, items)
 
 
@@ -49,12 +50,12 @@ def fit(
         by_user = sp.csr_array(train)
         by_item = _repeated(sp.csc_array(train), people)
         sums, counts = np.asarray(train.T @ people, np.float64), np.diff(by_item.indptr)
-        mean, spread = float(by_item.data.mean()), float(by_item.data.std())
+        mean, deviation = float(by_item.data.mean()), float(by_item.data.std())
     else:
         sums, counts = (train.T @ people).astype(np.float64), np.full(train.shape[1], people.sum())
         mean = float(sums.sum() / counts.sum())
-        spread = float(np.sqrt(people @ ((train - mean) ** 2).mean(axis=1) / people.sum()))
-    ridge = regularization * max(spread, 1e-6)
+        deviation = float(np.sqrt(people @ ((train - mean) ** 2).mean(axis=1) / people.sum()))
+    ridge = regularization * max(deviation, 1e-6)
     items = start(sums, counts, mean, rank, np.random.default_rng(0))
     users = np.zeros((train.shape[0], rank + 1), np.float32)
     for turn in range(iterations + 1):
@@ -65,7 +66,7 @@ def fit(
             )
         else:
             users = _dense_half_step(train, regressors(items), offsets, ridge)
-        if turn == iterations:  # the rows have the last word, as in the padding step
+        if turn == iterations:  # the rows are solved last, as in the padding step
             break
         offsets = users[:, rank] + np.float32(mean)
         if sp.issparse(train):
@@ -78,7 +79,7 @@ def fit(
 
 
 def _repeated(by_item: sp.csc_array, people: np.ndarray) -> sp.csc_array:
-    """Every rating as often as people share it; the rows they point to stay one."""
+    """Repeat every rating as often as users share it; the row indices stay those of the shared rows."""
     times = people[by_item.indices]
     indptr = np.concatenate([[0], np.cumsum(times)])[by_item.indptr]
     return sp.csc_array(
@@ -93,7 +94,7 @@ def _dense_half_step(
     regularization: float,
     people: np.ndarray | None = None,
 ) -> np.ndarray:
-    """`half_step` where every cell is known; `people` weigh the columns."""
+    """Solve `half_step` where every cell is known; `people` weights the columns."""
     columns = np.column_stack([features, np.ones(len(features))]).astype(np.float64)
     weighed = columns if people is None else columns * people[:, None]
     count = len(features) if people is None else people.sum()

@@ -1,6 +1,7 @@
-"""The plainest predictions: an item's mean rating, or a person's (paper 001, tables 3 and 5).
+"""Predict an item's mean rating, or a user's: the simplest baseline ([Zhang2006], tables 3 and 5).
 
-Both need only sums, which can be had without anybody showing a rating, so nothing disguised should do worse.
+Both need only sums, which can be collected without any user showing a rating, so no predictor on disguised data
+should do worse.
 """
 
 from dataclasses import dataclass
@@ -10,33 +11,36 @@ import numpy as np
 import scipy.sparse as sp
 
 from tasks.config.base import Settings
+from tasks.recommenders import Recommender
+
+RECOMMENDER = Recommender(compared=False)  # it serves the study of [Zhang2006]
 
 
 class Averages(Settings):
-    """Whose averages."""
+    """Set whose averages are predicted."""
 
     of: Literal["items", "users"] = "items"
 
 
 @dataclass(frozen=True)
 class Means:
-    """One prediction for each row, or for each column."""
+    """Hold one prediction for each row, or for each column."""
 
     values: np.ndarray
     of: Literal["items", "users"]
     columns: int
 
     def rows(self, users: np.ndarray) -> np.ndarray:
-        """Predicted ratings of every item."""
+        """Predict the ratings of every item."""
         return self.predict(*np.broadcast_arrays(users[:, None], np.arange(self.columns)))
 
     def predict(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
-        """Predicted ratings of single cells."""
+        """Predict the ratings of single cells."""
         return self.values[items if self.of == "items" else users]
 
 
 def fit(train: sp.csr_array, **settings: Any) -> Means:
-    """Means of the known ratings; the mean of all where there is none."""
+    """Average the known ratings; use the overall mean for rows or columns without a rating."""
     chosen = Averages(**settings)
     rows, columns = train.shape
     if chosen.of == "items":

@@ -1,35 +1,36 @@
-"""Mean + the person's level + the item's level, both shrunk towards 0: the baseline the neighbourhoods build upon."""
+"""Predict mean + user level + item level, both shrunk towards 0: the baseline that the neighbourhoods build upon."""
 
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 
-from tasks.recommenders import Train
+from tasks.recommenders import Recommender, Train
 from tasks.recommenders._cells import mask_of, weights_of
 
-SHRINKAGE = 5.0  # ratings' worth of doubt towards a level of 0
+RECOMMENDER = Recommender(compared=True, position=20)
+SHRINKAGE = 5.0  # weight, in ratings, of a level of 0
 ITERATIONS = 10
 
 
 @dataclass(frozen=True)
 class Biases:
-    """What everybody and every item is above the mean."""
+    """Hold the difference of every user and every item from the mean."""
 
     mean: float
     users: np.ndarray
     items: np.ndarray
 
     def rows(self, users: np.ndarray) -> np.ndarray:
-        """Predictions for every item."""
+        """Predict every item."""
         return (self.mean + self.users[users, None] + self.items).astype(np.float32)
 
     def predict(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
-        """Predictions of single cells."""
+        """Predict single cells."""
         return self.mean + self.users[users] + self.items[items]
 
     def residuals(self, train: Train) -> Train:
-        """What is left of the known values, in the form of `train`."""
+        """Return the residuals of the known values, in the form of `train`."""
         if isinstance(train, np.ndarray):
             return (train - self.rows(np.arange(len(train)))).astype(np.float32, copy=False)
         row = np.repeat(np.arange(train.shape[0]), np.diff(train.indptr))
@@ -44,7 +45,7 @@ def fit(
     shrinkage: float = SHRINKAGE,
     iterations: int = ITERATIONS,
 ) -> Biases:
-    """Alternate between items and people; only sums over rows and columns are needed."""
+    """Alternate between items and users; only sums over rows and columns are needed."""
     people = weights_of(train, weights)
     shape = train.shape
     mask = mask_of(train)

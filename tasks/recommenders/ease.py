@@ -1,17 +1,18 @@
-"""EASE (Steck 2019): every item as a linear combination of all others, in closed form.
+"""Fit EASE ([Steck2019]): every item as a linear combination of all others, in closed form.
 
-With G the Gram matrix of the rows and P = (G + λI)⁻¹, the weights are B = −P / diag(P), 0 on the diagonal. Ratings are
-predicted from what a row deviates from its biases. Items are ranked by what the row has (1 or 0), as in the paper;
-where every cell has a value there is no company of items to tell anything, and the predicted value ranks.
+With G the Gram matrix of the rows and P = (G + λI)⁻¹, the weights are B = −P / diag(P), 0 on the diagonal. Ratings
+are predicted from a row's deviations from its biases. Items are ranked by the items the row has (1 or 0), as in
+[Steck2019]; where every cell has a value co-occurrence carries no information, and the predicted value ranks.
 """
 
 import numpy as np
 
-from tasks.recommenders import Train, bias
+from tasks.recommenders import Recommender, Train, bias
 from tasks.recommenders._cells import gram, mask_of, weights_of
 from tasks.recommenders._items import ItemToItem
 
-# λ as a multiple of G's mean diagonal, so that it means the same in any unit and for any number of people.
+RECOMMENDER = Recommender(compared=True, position=60)
+# λ as a multiple of G's mean diagonal, so that it means the same in any unit and for any number of users.
 RIDGE = 4.0
 RIDGE_OF_RATINGS = 5.0
 
@@ -23,7 +24,7 @@ def fit(
     ridge: float = RIDGE,
     ridge_of_ratings: float = RIDGE_OF_RATINGS,
 ) -> ItemToItem:
-    """Two Gram matrices, two inverses."""
+    """Invert two Gram matrices: of the ratings' residuals and of co-occurrence."""
     people = weights_of(train, weights)
     base = bias.fit(train, people)
     residuals = base.residuals(train)

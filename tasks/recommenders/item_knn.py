@@ -1,23 +1,24 @@
-"""Item-based neighbourhoods (Sarwar et al. 2001): what fits the things a person has.
+"""Fit item-based neighbourhoods ([Sarwar2001]): score items by their similarity to a user's items.
 
-Ratings: a row's deviations from its biases, averaged over the items most similar to the one asked for. Similarity is
-the cosine of the items' deviations, doubted where few people know both. Items are ranked by how similar they are to
-what the row has; where every cell has a value, by the predicted value.
+Ratings: a row's deviations from its biases, averaged over the items most similar to the predicted one. Similarity is
+the cosine of the items' deviations, shrunk where few users know both. Items are ranked by how similar they are to the
+items of the row; where every cell has a value, by the predicted value.
 """
 
 import numpy as np
 
-from tasks.recommenders import Train, bias
+from tasks.recommenders import Recommender, Train, bias
 from tasks.recommenders._cells import dense, gram, keep_largest, mask_of, weights_of
 from tasks.recommenders._items import ItemToItem
 
+RECOMMENDER = Recommender(compared=True, position=40)
 NEIGHBOURS = 100
-DOUBT = 50.0  # people's worth of doubt about a similarity
-LITTLE = 0.5  # similarity's worth of doubt about an average of few neighbours
+DOUBT = 50.0  # weight, in users, of the shrinkage of a similarity
+LITTLE = 0.5  # weight, in similarity, of the shrinkage of an average of few neighbours
 
 
 class ItemKnn(ItemToItem):
-    """Weights are the similarities of each item's neighbours, 0 elsewhere; deviations are averaged over them."""
+    """Hold as weights the similarities of each item's neighbours, 0 elsewhere; deviations are averaged over them."""
 
     def _deviations(self, users: np.ndarray) -> np.ndarray:
         known = self.ratings.sum(axis=0)
@@ -29,7 +30,7 @@ class ItemKnn(ItemToItem):
 def fit(
     train: Train, weights: np.ndarray | None = None, *, neighbours: int = NEIGHBOURS, doubt: float = DOUBT
 ) -> ItemKnn:
-    """Cosines from Gram matrices."""
+    """Compute cosines from Gram matrices."""
     people = weights_of(train, weights)
     base = bias.fit(train, people)
     residuals = base.residuals(train)

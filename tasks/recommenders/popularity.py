@@ -1,36 +1,37 @@
-"""The plainest: everybody gets what most people have, and every item is worth its mean.
+"""Recommend the most popular items to all users, and predict every item's mean.
 
-Where everybody has every item (padded and all-entries releases) there is no most: the better mean comes first.
+Where every user has every item (padded and all-entries releases) popularity is equal: the better mean comes first.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from tasks.recommenders import Train
+from tasks.recommenders import Recommender, Train
 from tasks.recommenders._cells import mask_of, weights_of
 
-SHRINKAGE = 5.0  # people's worth of doubt towards the mean of all
+RECOMMENDER = Recommender(compared=True, position=10)
+SHRINKAGE = 5.0  # weight, in users, of the overall mean
 
 
 @dataclass(frozen=True)
 class Popularity:
-    """A place in the list and a mean for every item."""
+    """Hold a score and a mean for every item."""
 
     scores: np.ndarray
     means: np.ndarray
 
     def rows(self, users: np.ndarray) -> np.ndarray:
-        """The same for everybody."""
+        """Return the same scores for all users."""
         return np.broadcast_to(self.scores, (len(users), len(self.scores)))
 
     def predict(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
-        """The item's mean."""
+        """Predict the item's mean."""
         return self.means[items]
 
 
 def fit(train: Train, weights: np.ndarray | None = None, *, shrinkage: float = SHRINKAGE) -> Popularity:
-    """Count and average."""
+    """Count and average the ratings of every item."""
     people = weights_of(train, weights)
     listed = mask_of(train)
     known = np.full(train.shape[1], people.sum()) if listed is None else listed.T @ people

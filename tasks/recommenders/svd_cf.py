@@ -1,8 +1,9 @@
-"""Polat and Du's SVD-based collaborative filtering on disguised data (paper 001's [18], equations 3–6), without EM.
+"""Predict by SVD-based collaborative filtering on disguised data ([PolatDu2005], equations 3–6), without EM.
 
-Everybody disguises all entries, the unrated ones as z-score 0. The noise adds its variance to the diagonal of ÂᵀÂ; with
-that taken off, the main eigenvectors V are those of the undisguised data, and ÂVVᵀ predicts. Of a sparse `train` (only
-rated entries were disguised) the other entries are 0, and an item's diagonal has the noise of its own raters.
+Every user disguises all entries, the unrated ones as z-score 0. The noise adds its variance to the diagonal of ÂᵀÂ;
+with that subtracted, the main eigenvectors V are those of the undisguised data, and ÂVVᵀ predicts. In a sparse
+`train` (only rated entries were disguised) the other entries are 0, and an item's diagonal has the noise of its own
+raters.
 """
 
 from typing import Any
@@ -11,19 +12,21 @@ import numpy as np
 from pydantic import Field
 
 from tasks.config.base import Settings
-from tasks.recommenders import Train
+from tasks.recommenders import Recommender, Train
 from tasks.recommenders.svd_em import LowRank, project
+
+RECOMMENDER = Recommender(compared=False)  # it serves the study of [Zhang2006]
 
 
 class SvdCf(Settings):
-    """As many dimensions as the EM variant has, so that they can be compared."""
+    """Set the number of dimensions, by default that of the EM variant, so that the two can be compared."""
 
     rank: int = Field(default=10, ge=1)
     noise_variance: float = Field(default=0.0, ge=0, description="of one disguised value: σ², or α²/3")
 
 
 def fit(train: Train, **settings: Any) -> LowRank:
-    """One projection of the disguised z-scores; predictions are z-scores, too."""
+    """Project the disguised z-scores once; predictions are z-scores, too."""
     chosen = SvdCf(**settings)
     users, items = train.shape
     raters = users if isinstance(train, np.ndarray) else np.bincount(train.indices, minlength=items)

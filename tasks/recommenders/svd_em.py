@@ -1,11 +1,11 @@
-"""A low-rank model of disguised z-scores, fitted by EM (paper 001, section 5).
+"""Fit a low-rank model of disguised z-scores by EM ([Zhang2006], section 5).
 
-`train` holds z-scores per person, with noise or without, and so do the predictions: the person they are for, who alone
-knows her mean and standard deviation, turns them into ratings. Where `train` is dense nothing is missing, and the first
-round is the last.
+`train` holds z-scores per user, with noise or without, and so do the predictions: the user they are for, who alone
+knows her mean and standard deviation, converts them to ratings. Where `train` is dense nothing is missing, and the
+first round is the last.
 
-The filled matrix of a round is the model (low rank) plus what is known and not in it (sparse), and is never built: a
-round costs about a hundred products with both.
+The filled matrix of a round is the model (low rank) plus the residual of the known values (sparse), and is never
+built: a round costs about a hundred products with both.
 """
 
 from dataclasses import dataclass
@@ -18,13 +18,14 @@ from pydantic import Field
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from tasks.config.base import Settings
-from tasks.recommenders import Train
+from tasks.recommenders import Recommender, Train
 
-SMALL = 300  # items: below, all eigenvectors cost less than iterating for some
+RECOMMENDER = Recommender(compared=False)  # it serves the study of [Zhang2006]
+SMALL = 300  # items: below this number all eigenvectors cost less than iterating for some
 
 
 class SvdEm(Settings):
-    """Paper 001, section 6.1: ten dimensions; SCIENCE P1: ten rounds for predictions."""
+    """Set the dimensions (ten: [Zhang2006], section 6.1) and the EM rounds for predictions (docs/leaks-and-bars.md)."""
 
     rank: int = Field(default=10, ge=1)
     iterations: int = Field(default=10, ge=1)
@@ -38,22 +39,22 @@ class SvdEm(Settings):
 
 @dataclass(frozen=True)
 class LowRank:
-    """The model X = left · rightᵀ."""
+    """Hold the model X = left · rightᵀ."""
 
     left: np.ndarray
     right: np.ndarray
 
     def rows(self, users: np.ndarray) -> np.ndarray:
-        """z-scores of every item."""
+        """Predict the z-scores of every item."""
         return self.left[users] @ self.right.T
 
     def predict(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
-        """z-scores of single cells."""
+        """Predict the z-scores of single cells."""
         return np.einsum("cf,cf->c", self.left[users], self.right[items])
 
 
 def fit(train: Train, **settings: Any) -> LowRank:
-    """Fill what is missing from the model, project the filled matrix onto its main directions, and again."""
+    """Fill missing cells from the model, project the filled matrix onto its main directions, and repeat."""
     chosen = SvdEm(**settings)
     model = LowRank(np.zeros((train.shape[0], 1)), np.zeros((train.shape[1], 1)))
     if isinstance(train, np.ndarray):
@@ -68,9 +69,12 @@ def fit(train: Train, **settings: Any) -> LowRank:
 
 
 def project(rest: Train, model: LowRank, *, rank: int, off_diagonal: np.ndarray | float) -> LowRank:
-    """Â = model + rest projected onto the main eigenvectors of ÂᵀÂ − diag(off_diagonal): ÂVVᵀ (section 5.1)."""
+    """Project Â = model + rest onto the main eigenvectors V of ÂᵀÂ − diag(off_diagonal): ÂVVᵀ.
+
+    [Zhang2006], section 5.1.
+    """
     if not (rest if isinstance(rest, np.ndarray) else rest.data).any():
-        return model  # it says everything already
+        return model  # the model is exact already
     items = rest.shape[1]
     across = rest.T if isinstance(rest, np.ndarray) else rest.T.tocsr()  # products go along its rows
     diagonal = np.broadcast_to(off_diagonal, (items,))
@@ -85,8 +89,8 @@ def project(rest: Train, model: LowRank, *, rank: int, off_diagonal: np.ndarray 
     if items <= max(SMALL, 2 * rank):
         main = scipy.linalg.eigh(gram(np.eye(items)), subset_by_index=(max(0, items - rank), items - 1))[1]
     else:
-        # The vectors of the round before lie near the new ones. At first any vector will do but 1: z-scores of a
-        # person add up to nothing.
+        # The vectors of the previous round lie near the new ones. In the first round any vector will do but 1,
+        # because the z-scores of a user sum to 0.
         near = model.right.sum(axis=1)
         start: np.ndarray = near if near.any() else np.random.default_rng(0).standard_normal((items,))
         operator: Any = LinearOperator((items, items), matvec=gram, dtype=np.float64)

@@ -1,8 +1,8 @@
-"""User-based neighbourhoods (Herlocker et al. 1999): what similar people have, and think of it.
+"""Fit user-based neighbourhoods ([Herlocker1999]): score items by the ratings of similar users.
 
-The neighbours of a row are the nearest *people*: a row that five share counts five times, one's own row one time less.
+The neighbours of a row are the nearest *users*: a row that five share counts five times, the own row one time less.
 Ratings: the neighbours' deviations from their biases, averaged over those who know the item. Items are ranked by how
-many similar people have them; where every cell has a value, by the predicted value.
+many similar users have them; where every cell has a value, by the predicted value.
 """
 
 from dataclasses import dataclass
@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tasks.recommenders import Train, bias
+from tasks.recommenders import Recommender, Train, bias
 from tasks.recommenders._cells import ROWS_AT_ONCE, mask_of, pick, weights_of
 
+RECOMMENDER = Recommender(compared=True, position=50)
 NEIGHBOURS = 100
-LITTLE = 0.5  # similarity's worth of doubt about an average of few neighbours
+LITTLE = 0.5  # weight, in similarity, of the shrinkage of an average of few neighbours
 
 
 @dataclass(frozen=True)
 class UserKnn:
-    """Similarity × people for each row's neighbours."""
+    """Hold similarity × users for each row's neighbours."""
 
     base: bias.Biases
     residuals: Train
@@ -29,13 +30,13 @@ class UserKnn:
     company: sp.csr_array | None
 
     def rows(self, users: np.ndarray) -> np.ndarray:
-        """Scores for every item."""
+        """Return scores for every item."""
         if self.listed is None or self.company is None:
             return self._ratings(users)
         return (self.company[users] @ self.listed).toarray()
 
     def predict(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
-        """Predictions of single cells."""
+        """Predict single cells."""
         return pick(self._ratings, users, items)
 
     def _ratings(self, users: np.ndarray) -> np.ndarray:
@@ -47,7 +48,7 @@ class UserKnn:
 
 
 def fit(train: Train, weights: np.ndarray | None = None, *, neighbours: int = NEIGHBOURS) -> UserKnn:
-    """Cosines between rows, a block of rows at a time."""
+    """Compute cosines between rows, a block of rows at a time."""
     people = weights_of(train, weights)
     base = bias.fit(train, people)
     residuals = base.residuals(train)
@@ -57,7 +58,7 @@ def fit(train: Train, weights: np.ndarray | None = None, *, neighbours: int = NE
 
 
 def _nearest(points: Train, people: np.ndarray, neighbours: int) -> sp.csr_array:
-    """Each row's nearest people, as (rows, rows): similarity × how many of a row's people are among them."""
+    """Return each row's nearest users, as (rows, rows): similarity × how many of a row's users are among them."""
     length = np.sqrt(np.asarray((points * points).sum(axis=1), np.float64))
     length[length == 0] = 1
     unit: Any  # dense or sparse
@@ -66,7 +67,7 @@ def _nearest(points: Train, people: np.ndarray, neighbours: int) -> sp.csr_array
     else:
         unit = (sp.diags_array(1 / length) @ points).tocsr().astype(np.float32)
     rows = unit.shape[0]
-    most = min(neighbours + 1, rows)  # one more: nobody but the person may be in the own row
+    most = min(neighbours + 1, rows)  # one more, because the own row may hold no other user
     blocks = []
     for start in range(0, rows, ROWS_AT_ONCE):
         own = np.arange(start, min(start + ROWS_AT_ONCE, rows))

@@ -1,4 +1,8 @@
-"""The embedded stack for `make demo`, `make ui` and the tests; production is docker/compose.yaml."""
+"""Run PostgreSQL, Airflow and Dask on this machine, for `make demo`, `make ui` and the tests.
+
+Production uses docker/compose.yaml instead. May import config, engine, store and errors of tasks; `warm_kernels` also
+runs the pipeline.
+"""
 
 from tasks.stack.client import AirflowClient, ApiError
 from tasks.stack.processes import StackError

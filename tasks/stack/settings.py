@@ -1,4 +1,4 @@
-"""The environment of the components: Airflow, Dask and Murmuration, all on loopback, nothing calling home."""
+"""Define the environment of the components: all listen on loopback, none sends usage data."""
 
 import base64
 import os
@@ -12,7 +12,7 @@ from tasks.store import owner_only, read_json, write_json
 LOOPBACK = "127.0.0.1"
 REPOSITORY = Path(__file__).parents[2]
 
-# What a task needs before it can begin; a forked worker has it already.
+# Modules that every task needs; Airflow's workers are forked from a process that has imported them.
 PRELOAD = (
     "airflow.executors.local_executor",
     "airflow.sdk.execution_time.task_runner",
@@ -27,7 +27,10 @@ PRELOAD = (
 def environment(
     state: Path, store: Path, dags: Path, postgres: Postgres, airflow_port: int, dask_port: int
 ) -> dict[str, str]:
-    """What every component inherits; `AIRFLOW__…` variables of the user count where we set none."""
+    """Return the environment of every component: the user's, with our settings on top.
+
+    It contains NUMBA_CACHE_DIR (tasks/__init__.py), so that all components share compiled kernels.
+    """
     own = {
         **ONE_THREAD,
         **_airflow(state, dags, postgres, airflow_port),
@@ -86,7 +89,7 @@ def _airflow(state: Path, dags: Path, postgres: Postgres, port: int) -> dict[str
 
 
 def _dask() -> dict[str, str]:
-    """As in tasks/engine.py: no spilling, no pausing; memory is bounded by the blocks."""
+    """Return the same settings as tasks/engine.py: no spilling, no pausing; blocks bound the memory."""
     memory = {
         f"DASK_DISTRIBUTED__WORKER__MEMORY__{k}": "False" for k in ("SPILL", "TARGET", "PAUSE", "TERMINATE")
     }
@@ -94,7 +97,7 @@ def _dask() -> dict[str, str]:
 
 
 def _keys(path: Path) -> dict[str, str]:
-    """Airflow's keys, made once per state directory: all components must have the same."""
+    """Return Airflow's keys, created once per state directory: all components need the same."""
     if not path.exists():
         keys = {"session": secrets.token_hex(32), "jwt": secrets.token_hex(32)}
         keys["fernet"] = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()

@@ -1,4 +1,4 @@
-"""The embedded stack: PostgreSQL, Airflow and Dask on this machine, started together and stopped together."""
+"""Start and stop the embedded stack: PostgreSQL, Airflow and Dask on this machine."""
 
 import contextlib
 import datetime
@@ -17,21 +17,21 @@ from tasks.engine import workers_wanted
 from tasks.errors import UsageError
 from tasks.stack.client import AirflowClient
 from tasks.stack.postgres import Postgres
-from tasks.stack.processes import Component, StackError, stop, undisturbed, wait_until
+from tasks.stack.processes import Component, StackError, ignore_stop_signals, stop, wait_until
 from tasks.stack.settings import LOOPBACK, REPOSITORY, environment
 from tasks.store import Store
 
 START_SECONDS = 180.0
 
-# Who runs things, and who answers them; the database serves both and stops last.
-WORKING = {"migrate", "scheduler", "dag-processor", "triggerer"}
-SERVING = {"api-server", "dask-scheduler", "dask-worker"}
+# Components that make requests stop before those that answer them; the database serves all and stops last.
+CLIENTS = {"migrate", "scheduler", "dag-processor", "triggerer"}
+SERVERS = {"api-server", "dask-scheduler", "dask-worker"}
 
 
 class Stack:
-    """`with Stack() as stack:` gives a running stack; nothing of it is left afterwards, however it ends.
+    """Manage one stack: `with Stack() as stack:` starts it, and stops every process of it however the block ends.
 
-    `state` keeps logs and Airflow's home and remembers the database: a later stack shows the earlier runs.
+    The directory `state` keeps logs, Airflow's home and a link to the database: a later stack shows earlier runs.
     """
 
     def __init__(
@@ -57,12 +57,12 @@ class Stack:
 
     @property
     def url(self) -> str:
-        """Where Airflow's user interface is."""
+        """Return the address of Airflow's user interface."""
         return f"http://{LOOPBACK}:{self.port}"
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the components have in their environment; a command line needs it to reach this Airflow."""
+        """Return the environment of the components; Airflow's command line needs it to reach this stack."""
         return environment(self.state, self.store.root, self._dags, self._postgres, self.port, self.dask_port)
 
     def __enter__(self) -> Self:
@@ -75,7 +75,7 @@ class Stack:
         self.stop()
 
     def start(self) -> None:
-        """Start everything and wait until it works; whatever goes wrong on the way, nothing stays behind."""
+        """Start all components and wait until they work; if that fails, stop those that run."""
         for directory in (self.state, self.logs, self.state / "airflow", self.state / "dask"):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             directory.chmod(0o700)
@@ -87,15 +87,18 @@ class Stack:
             raise
 
     def stop(self) -> None:
-        """Stop everything, users before what they use: a task that cannot report to the API hangs on."""
-        with undisturbed(), contextlib.ExitStack() as last_first:  # each is called whatever the others do
+        """Stop all components, clients before servers: a task that cannot reach the API would hang."""
+        with (
+            ignore_stop_signals(),
+            contextlib.ExitStack() as last_first,
+        ):  # an error in one does not skip the others
             last_first.callback(self._lock.release)
-            for names in ({"postgres"}, SERVING, WORKING):
+            for names in ({"postgres"}, SERVERS, CLIENTS):
                 last_first.callback(stop, [c for c in self._components if c.name in names])
         self._components.clear()
 
     def check(self) -> None:
-        """Raise if a component has died."""
+        """Raise an error if a component has ended."""
         for component in self._components:
             component.check()
 
@@ -108,11 +111,11 @@ class Stack:
             self._lock.release()
 
     def api(self, method: str, path: str, json: dict[str, Any] | None = None) -> Any:
-        """One call of Airflow's REST API, `path` below /api/v2."""
+        """Make one call of Airflow's REST API; `path` is below /api/v2."""
         return self.client.api(method, path, json)
 
     def airflow(self, *arguments: str) -> str:
-        """Airflow's own command line against this stack; returns what it printed."""
+        """Run Airflow's own command line against this stack and return its output."""
         result = subprocess.run(
             [_program("airflow"), *arguments],
             env=self.environment,
@@ -132,12 +135,14 @@ class Stack:
         wait_until(lambda: self.client.has_dag(dag_id), f"DAG {dag_id}", self._components, timeout)
 
     def _claim(self) -> None:
-        """One stack per state directory; two would share a database."""
+        """Lock the state directory: two stacks would share a database."""
         try:
             self._lock.acquire()
         except filelock.Timeout:
             raise UsageError(
-                "the stack is running already", where=str(self.state), remedy="stop it first"
+                "the stack of this directory is running already",
+                where=str(self.state),
+                remedy="stop it with Ctrl-C where it was started",
             ) from None
 
     def _start(self) -> None:
@@ -159,7 +164,7 @@ class Stack:
         return Component(name, list(command), self.logs / f"{name}.log", self.environment, self.state)
 
     def _dask(self) -> list[Component]:
-        # Without its address the server behind the dashboard would listen everywhere, dashboard or not.
+        # Without an address the dashboard's HTTP server listens on all interfaces, even with --no-dashboard.
         here = ["--host", LOOPBACK, "--no-dashboard", "--dashboard-address", f"{LOOPBACK}:0"]
         scheduler = ["distributed.cli.dask_scheduler", "--port", str(self.dask_port), *here]
         worker = ["distributed.cli.dask_worker", f"tcp://{LOOPBACK}:{self.dask_port}", *here]
@@ -180,7 +185,7 @@ class Stack:
         return [self._component(name, _program("airflow"), *words) for name, words in commands.items()]
 
     def _migrate(self) -> None:
-        """Bring the database to this Airflow's schema, once per version: it takes eight seconds."""
+        """Migrate the database to the schema of this Airflow, once per version: it takes eight seconds."""
         version = importlib.metadata.version("apache-airflow-core")
         stamp = self.state / "migrated"
         wanted = f"{version} {self._postgres.home}"
@@ -198,12 +203,12 @@ class Stack:
         stamp.write_text(wanted, encoding="utf-8")
 
 
-def latest_tick(now: datetime.datetime) -> datetime.datetime:
-    """The newest first of a month, 03:00 UTC, that has passed: the demo's schedule."""
-    tick = now.replace(day=1, hour=3, minute=0, second=0, microsecond=0)
-    if tick <= now:
-        return tick
-    return (tick - datetime.timedelta(days=1)).replace(day=1)
+def latest_scheduled_time(now: datetime.datetime) -> datetime.datetime:
+    """Return the latest first of a month, 03:00 UTC, that has passed: the schedule of the demo."""
+    scheduled = now.replace(day=1, hour=3, minute=0, second=0, microsecond=0)
+    if scheduled <= now:
+        return scheduled
+    return (scheduled - datetime.timedelta(days=1)).replace(day=1)
 
 
 def _program(name: str) -> str:
@@ -221,7 +226,7 @@ def _refuse_taken(port: int) -> None:
         probe.settimeout(1)
         probe.connect((LOOPBACK, port))
         raise UsageError(
-            "another program listens there",
+            "another program uses this port",
             where=f"{LOOPBACK}:{port}",
             remedy="stop it, or choose another --port",
         )

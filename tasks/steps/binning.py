@@ -1,9 +1,11 @@
-"""Binning: every user goes to the nearest centre (paper section 4.2, step 2.3; Algorithm 1, line 4).
+"""Binning: assign every user to the nearest centre ([Chang2009], section 4.2, step 2.3; Algorithm 1, line 4).
 
-A bin of fewer than k could not be grouped at all, and one that makes only a few groups is grouped badly: what its
-size leaves over must go somewhere. So small bins are merged into their nearest neighbours.
+A bin of fewer than k users cannot be grouped at all, and one that makes only a few groups is grouped badly, because
+the users beyond a multiple of k must join one of these few groups. So small bins are merged into their nearest
+neighbours.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +13,31 @@ import numpy as np
 
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
+from tasks.data.ratings import Ratings
+from tasks.data.similarity import Similarity
 from tasks.kernels.metrics import distances
-from tasks.kernels.points import Points
-from tasks.kernels.pruning import nearest_points
+from tasks.kernels.pruning import find_nearest
+from tasks.kernels.rating_vectors import RatingVectors
 from tasks.pipeline import Job
-from tasks.ratings import Ratings
-from tasks.similarity import Similarity
 
-GROUPS_PER_BIN = 16  # a bin should make at least so many groups; see docs/decisions
+RESULT = "bins"
+GROUPS_PER_BIN = 16  # a bin should make at least this many groups; see docs/decisions
 
 
 class Params(Settings):
-    """How users are compared, and the size below which a bin does not stand alone."""
+    """Hold how users are compared, and the size below which a bin is merged."""
 
     similarity: Similarity
     least_users: int
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Hold the directories this step reads."""
+
+    ratings: Path
+    factors: Path
+    centers: Path
 
 
 def params(config: ReleaseConfig) -> Params:
@@ -33,23 +45,23 @@ def params(config: ReleaseConfig) -> Params:
     return Params(similarity=Similarity.of(config), least_users=GROUPS_PER_BIN * config.privacy.k)
 
 
-def run(job: Job) -> dict[str, Any]:
-    """Assign everybody block by block, then merge small bins into their nearest neighbours."""
-    ratings = Ratings(job.ratings)
+def run(job: Job[Params, Inputs]) -> dict[str, Any]:
+    """Assign all users block by block, then merge small bins into their nearest neighbours."""
+    ratings = Ratings(job.inputs.ratings)
     users, width = ratings.n_users, job.params.similarity.users_at_once(ratings.n_items)
     blocks = [(start, min(start + width, users)) for start in range(0, users, width)]
-    centers = job.inputs["centers"] / "centers.npy"
+    centers = job.inputs.centers / "centers.npy"
     parts = job.engine.map(
         _nearest_centers,
         blocks,
         progress=job.progress,
-        ingest=job.ratings,
-        padding=job.inputs["padding"],
+        ratings=job.inputs.ratings,
+        factors=job.inputs.factors,
         centers=centers,
         params=job.params,
     )
     bins = np.concatenate(parts)
-    virtual = job.params.similarity.as_points(job.inputs["padding"], np.load(centers))
+    virtual = job.params.similarity.as_points(job.inputs.factors, np.load(centers))
     merged = merge_small_bins(bins, virtual, job.params)
     np.save(job.out / "bins.npy", merged)
     sizes = np.bincount(merged)
@@ -64,16 +76,16 @@ def run(job: Job) -> dict[str, Any]:
 
 
 def _nearest_centers(
-    block: tuple[int, int], *, ingest: Path, padding: Path, centers: Path, params: Params
+    block: tuple[int, int], *, ratings: Path, factors: Path, centers: Path, params: Params
 ) -> np.ndarray:
-    users = params.similarity.points(ingest, padding, np.arange(*block))
-    virtual = params.similarity.as_points(padding, np.load(centers))
-    index, _ = nearest_points(users, virtual, **params.similarity.measure)
+    users = params.similarity.points(ratings, factors, np.arange(*block))
+    virtual = params.similarity.as_points(factors, np.load(centers))
+    index, _ = find_nearest(users, virtual, **params.similarity.measure)
     return index
 
 
-def merge_small_bins(bins: np.ndarray, centers: Points, params: Params) -> np.ndarray:
-    """Bins of too few users join the nearest bin, smallest first, until none is left (or one holds everybody)."""
+def merge_small_bins(bins: np.ndarray, centers: RatingVectors, params: Params) -> np.ndarray:
+    """Merge bins of too few users into the nearest bin, smallest first, until none is too small or one bin is left."""
     bins = bins.astype(np.int32)
     between: np.ndarray | None = None
     while True:

@@ -1,28 +1,34 @@
-"""Homogenization: the one record published of a group, or of a person alone, by the method (tasks/profilers)."""
+"""Homogenization: make the one record that is published of a group or of a user, by the method (tasks/profilers)."""
 
-from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 from pydantic import SerializeAsAny
 
-from tasks import methods, profiles
+from tasks import methods
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
+from tasks.data import profiles
 from tasks.pipeline import Job
+from tasks.profilers import Inputs
+
+RESULT = "profiles"
 
 
 class Params(Settings):
-    """The settings of the method's profiler."""
+    """Hold the module of the method's profiler with its settings."""
 
+    module: str
     profiler: SerializeAsAny[Settings]
 
 
 def params(config: ReleaseConfig) -> Params:
     """Pick this step's settings."""
-    return Params(profiler=methods.profiler(config).params(config))
+    profiler = methods.profiler(config)
+    return Params(module=profiler.__name__, profiler=profiler.params(config))
 
 
-def run(job: Job) -> dict[str, Any]:
+def run(job: Job[Params, Inputs]) -> dict[str, Any]:
     """Make the profiles."""
-    cells = methods.profiler(job.config).make(replace(job, params=job.params.profiler))
+    cells = import_module(job.params.module).make(job.context(job.params.profiler), job.inputs)
     return {"groups": sum(profiles.row_groups(job.out / "groups.parquet")), "cells": cells}

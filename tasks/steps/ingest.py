@@ -1,4 +1,4 @@
-"""Ingest: ratings from the source to arrays on disk (tasks/ratings.py), in memory bounded by the block.
+"""Ingest: read ratings from the source into arrays on disk (tasks/data/ratings.py), in memory bounded by the block.
 
 An external sort in four passes over blocks, each pass in parallel on the workers:
 
@@ -15,7 +15,7 @@ the file.
 import datetime
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,25 +26,26 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from tasks import formats
-from tasks.attributes import write_known
 from tasks.config import ReleaseConfig, Source
 from tasks.config.base import Settings
+from tasks.data.attributes import write_known
+from tasks.data.ratings import Ratings, write_chunks, write_ids
 from tasks.errors import UsageError
 from tasks.formats import BadRow, Ids, Piece
-from tasks.ratings import Ratings, write_chunks, write_ids
 from tasks.store import remove
 
 if TYPE_CHECKING:
     from tasks.pipeline import Job
 
+RESULT = "ratings"
 RANGE_RATINGS = 2_000_000  # ratings sorted at once: some 200 MB in a worker
-GRAINS = 4096  # ranges are put together from so many equal parts of the ids
+GRAINS = 4096  # ranges are made of this many equal parts of the ids
 OFFENDERS_SHOWN = 10
 PASSES = 4
 
 
 class Params(Settings):
-    """What steers ingest: the source, how many people the promises need, and which attributes must be known."""
+    """Hold the source, the number of users that the promises need, and the attributes that must be known."""
 
     source: Source
     k: int
@@ -52,19 +53,24 @@ class Params(Settings):
     needed: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Inputs:
+    """Hold nothing: ingest reads the source."""
+
+
 def params(config: ReleaseConfig) -> Params:
-    """Pick them from the release's settings."""
+    """Pick this step's settings."""
     privacy = config.privacy
     return Params(source=config.source, k=privacy.k, l=privacy.l, needed=config.needed_attributes)
 
 
-def external(config: ReleaseConfig, snapshot: datetime.date) -> dict[str, str]:
-    """What the result depends on beyond the settings: the state of the source's files."""
-    return formats.state(config.source, snapshot)
+def external(params: Params, snapshot: datetime.date) -> dict[str, str]:
+    """Return what the result depends on beside the settings: the state of the source's files."""
+    return formats.state(params.source, snapshot)
 
 
 def run(job: "Job") -> dict[str, Any]:
-    """Read, sort, check and write all ratings; returns the counts."""
+    """Read, sort, check and write all ratings; return the counts."""
     table = formats.attributes(job.params.source, job.snapshot)  # first: it is small, and may be refused
     scratch = job.out / "parts"
     scratch.mkdir()
@@ -124,7 +130,7 @@ def _ingest(job: "Job", scratch: Path) -> dict[str, Any]:
 
 
 def _mapped(job: "Job", number: int, function: Callable[..., Any], blocks: list, **common: Any) -> list:
-    """One pass on the workers; progress counts all passes as equal."""
+    """Run one pass on the workers; progress counts all passes as equal."""
 
     def progress(done: int, total: int) -> None:
         job.progress(round(100 * (number + done / total)), 100 * PASSES)
@@ -137,7 +143,7 @@ def _mapped(job: "Job", number: int, function: Callable[..., Any], blocks: list,
 
 @dataclass
 class Tally:
-    """The account of the rows of a piece, or of the whole source. No content of any row."""
+    """Hold the counts of the rows of a piece, or of the whole source. No content of any row."""
 
     rows_read: int
     accepted: int
@@ -147,7 +153,7 @@ class Tally:
 
 
 def _read(numbered: tuple[int, Piece], source: Source, snapshot: datetime.date, scratch: Path) -> Tally:
-    """Store the blocks of a piece as parts, their ids as dictionaries."""
+    """Write the blocks of a piece as parts, their ids as dictionaries."""
     number, piece = numbered
     tally = Tally(0, 0, Counter(), [], 0)
     for position, block in enumerate(formats.read(piece, source, snapshot)):
@@ -165,7 +171,7 @@ def _read(numbered: tuple[int, Piece], source: Source, snapshot: datetime.date, 
 
 
 def _coded(ids: Ids) -> pa.DictionaryArray:
-    """Ids as a dictionary that has none but those of the rows: a rejected row must leave nobody behind."""
+    """Return ids as a dictionary of those that occur: the ids of rejected rows must not remain in it."""
     coded = ids.dictionary_encode()
     codes = coded.indices.to_numpy()
     used = np.bincount(codes, minlength=len(coded.dictionary)) > 0
@@ -178,14 +184,14 @@ def _coded(ids: Ids) -> pa.DictionaryArray:
 
 
 def _total(pieces: list[Piece], tallies: list[Tally]) -> Tally:
-    """All pieces together; a piece inside a file counted its lines from its own beginning."""
+    """Add up all pieces; a piece inside a file counted its lines from its own beginning."""
     total = Tally(0, 0, Counter(), [], 0)
     for piece, tally in zip(pieces, tallies, strict=True):
         before = total.lines if piece.start else 0
         total.rows_read += tally.rows_read
         total.accepted += tally.accepted
         total.rejected.update(tally.rejected)
-        total.offenders += [replace(o, line=o.line + before) for o in tally.offenders]
+        total.offenders += [o.after(before) for o in tally.offenders]
         total.lines = before + tally.lines
     total.offenders = total.offenders[:OFFENDERS_SHOWN]
     return total
@@ -198,7 +204,8 @@ def _refuse_bad_rows(total: Tally, source: Source, snapshot: datetime.date) -> N
     if rejected > source.max_bad_rows * total.rows_read:
         raise UsageError(
             f"{rejected:,} of {total.rows_read:,} rows cannot be used, more than source.max_bad_rows "
-            f"{source.max_bad_rows:g} allows; the first:\n    " + "\n    ".join(map(str, total.offenders)),
+            f"{source.max_bad_rows:g} allows; the first:\n    "
+            + "\n    ".join(dict.fromkeys(map(str, total.offenders))),
             where=formats.expand_path(source, snapshot),
             remedy="repair these rows; check source.scale and source.columns; or raise source.max_bad_rows",
         )
@@ -207,9 +214,10 @@ def _refuse_bad_rows(total: Tally, source: Source, snapshot: datetime.date) -> N
 def _refuse_few_users(users: int, params: Params) -> None:
     if users < params.k:
         raise UsageError(
-            f"the source has {users} users, fewer than privacy.k = {params.k}: nobody could be hidden",
+            f"the source has {users} user{'s' if users != 1 else ''}, fewer than privacy.k = {params.k}: "
+            "no group can be formed",
             where="privacy.k",
-            remedy="use more data or a smaller k",
+            remedy="use more data, or a smaller privacy.k",
         )
     if users // params.k < params.l:
         raise UsageError(
@@ -221,7 +229,7 @@ def _refuse_few_users(users: int, params: Params) -> None:
 
 
 def _ranked(parts: list[Path], column: str) -> pa.StringArray:
-    """All ids of a column, in the order of their UTF-8 bytes."""
+    """Return all ids of a column, in the order of their UTF-8 bytes."""
     dictionaries = [_open(part).column(column).chunk(0).dictionary for part in parts]
     ids = pc.unique(pa.chunked_array(dictionaries, pa.string()))
     return ids.take(pc.sort_indices(ids))
@@ -231,14 +239,14 @@ def _ranked(parts: list[Path], column: str) -> pa.StringArray:
 
 
 def _groups(parts: list[Path]) -> list[list[Path]]:
-    """Neighbouring parts of about RANGE_RATINGS ratings together."""
+    """Put neighbouring parts together to about RANGE_RATINGS ratings."""
     sizes = np.array([_open(part).num_rows for part in parts])
     number = (np.cumsum(sizes) - sizes) // RANGE_RATINGS
     return [parts[slice(*np.searchsorted(number, [one, one + 1]))] for one in np.unique(number)]
 
 
 def _encode(numbered: tuple[int, list[Path]], out: Path, scratch: Path) -> np.ndarray:
-    """Parts → one run of ranks instead of ids, sorted by user; returns the ratings per grain of users."""
+    """Turn parts into one run of ranks instead of ids, sorted by user; return the ratings per grain of users."""
     number, parts = numbered
     tables = [_open(part) for part in parts]
     columns, sizes = {}, {}
@@ -261,7 +269,7 @@ def _encode(numbered: tuple[int, list[Path]], out: Path, scratch: Path) -> np.nd
 
 
 def _order(keys: np.ndarray, size: int) -> np.ndarray:
-    """Stable argsort of whole numbers below `size` in linear time."""
+    """Return the stable argsort of whole numbers below `size`, in linear time."""
     # SciPy turns columns into rows by counting: column j has its only entry in row keys[j].
     one_each = (np.zeros(len(keys), np.int8), keys, np.arange(len(keys) + 1, dtype=np.int32))
     return sp.csc_array(one_each, shape=(size, len(keys))).tocsr().indices
@@ -270,7 +278,7 @@ def _order(keys: np.ndarray, size: int) -> np.ndarray:
 def _merge_users(
     numbered: tuple[int, tuple[int, int]], runs: list[Path], items: int, scratch: Path
 ) -> tuple[int, np.ndarray]:
-    """A range of users from all runs: sorted, one rating per (user, item). Returns the duplicates dropped."""
+    """Merge a range of users from all runs: sorted, one rating per (user, item). Return the duplicates dropped."""
     number, (start, stop) = numbered
     table = _gather(runs, "user", start, stop)
     user, item = _numpy(table, "user"), _numpy(table, "item")
@@ -294,7 +302,7 @@ def _merge_users(
 
 
 def _merge_items(numbered: tuple[int, tuple[int, int]], runs: list[Path], scratch: Path) -> None:
-    """A range of items from all runs, sorted; runs are in the users' order, so users ascend in an item."""
+    """Merge a range of items from all runs; runs are in the users' order, so users ascend in an item."""
     number, (start, stop) = numbered
     table = _gather(runs, "item", start, stop)
     order = _order(_numpy(table, "item") - start, stop - start)
@@ -302,7 +310,7 @@ def _merge_items(numbered: tuple[int, tuple[int, int]], runs: list[Path], scratc
 
 
 def _gather(runs: list[Path], column: str, start: int, stop: int) -> pa.Table:
-    """The rows of all runs whose `column` lies in start..stop; only their pages are read."""
+    """Return the rows of all runs whose `column` is in start..stop; only their pages are read."""
     slices = []
     ends = np.array([start, stop], np.int32)  # of the ranks' own type, else NumPy converts the whole column
     for table in map(_open, runs):
@@ -312,7 +320,7 @@ def _gather(runs: list[Path], column: str, start: int, stop: int) -> pa.Table:
 
 
 def _grains(ranks: np.ndarray, size: int) -> np.ndarray:
-    """How many of the ascending ranks lie in each grain."""
+    """Count the ascending ranks in each grain."""
     edges = np.minimum(np.arange(GRAINS + 1) * _grain(size), size).astype(np.int32)
     return np.diff(np.searchsorted(ranks, edges))
 
@@ -322,7 +330,7 @@ def _grain(size: int) -> int:
 
 
 def _ranges(grains: np.ndarray, size: int) -> list[tuple[int, int]]:
-    """Neighbouring grains put together to ranges of about RANGE_RATINGS ratings."""
+    """Put neighbouring grains together to ranges of about RANGE_RATINGS ratings."""
     number = (np.cumsum(grains) - grains) // RANGE_RATINGS
     starts = np.flatnonzero(np.diff(number, prepend=-1)) * _grain(size)
     starts = starts[starts < size].tolist()
@@ -330,7 +338,7 @@ def _ranges(grains: np.ndarray, size: int) -> list[tuple[int, int]]:
 
 
 def _write_side(directory: Path, tables: list[Path], *, row: str, column: str, rows: int) -> None:
-    """Sorted tables, one after the other, as the arrays of one orientation."""
+    """Write sorted tables, one after the other, as the arrays of one orientation."""
     directory.mkdir()
     counts = np.zeros(rows, np.int64)
     for path in tables:
@@ -349,7 +357,7 @@ def _write_side(directory: Path, tables: list[Path], *, row: str, column: str, r
 
 
 def _write(path: Path, columns: dict[str, Any]) -> None:
-    """A table in one piece, uncompressed, so that it can be mapped; whole or not at all."""
+    """Write a table in one chunk, uncompressed, so that it can be mapped; whole or not at all."""
     table = pa.table(columns)
     temporary = path.with_suffix(".tmp")
     with pa.OSFile(str(temporary), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
@@ -372,7 +380,7 @@ def _discard(files: list[Path]) -> None:
 
 
 def _validate(job: "Job") -> dict[str, Any]:
-    """Great Expectations has the last word on what was written."""
+    """Validate with Great Expectations what was written to disk."""
     from checks.expectations import validate_ratings
 
     ratings = Ratings(job.out)
@@ -384,4 +392,5 @@ def _validate(job: "Job") -> dict[str, Any]:
         items=ratings.n_items,
         scale=job.params.source.scale,
         minimum_users=job.params.k,
+        where=formats.expand_path(job.params.source, job.snapshot) or "the synthetic source",
     )

@@ -1,8 +1,9 @@
-"""Publish: the candidate appears under published/ whole or not at all, and never changes again."""
+"""Publish: put the candidate under published/, whole or not at all; it never changes again."""
 
 import datetime
 import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,9 @@ from filelock import FileLock, Timeout
 
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
+from tasks.data.retention import sweep
 from tasks.errors import MurmurError, Refused, room_in
 from tasks.pipeline import Job, code_version
-from tasks.retention import sweep
 from tasks.store import (
     digest,
     digest_of,
@@ -23,32 +24,41 @@ from tasks.store import (
     write_json,
 )
 
+RESULT = "publication"
 LOCK_SECONDS = 600
-OWNERS = ("utility", "membership.parquet", "verdict.json", "validation.json")
-OWNERS_IF_MADE = ("added.parquet", "curve.json")
-NOT_COMPARED = ("created_at", "code_version")  # the same release made again is the same release
+OWNER_FILES = ("utility", "membership.parquet", "verdict.json", "validation.json")
+OPTIONAL_OWNER_FILES = ("added.parquet", "curve.json")
+NOT_COMPARED = ("created_at", "code_version")  # they differ when the same release is made again
 
 
 class Params(Settings):
-    """How long intermediates of earlier snapshots are kept."""
+    """Hold the release's name and how long intermediates of its snapshots are kept."""
 
+    release: str
     retention_days: int
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Hold the directory this step reads."""
+
+    judged: Path
 
 
 def params(config: ReleaseConfig) -> Params:
     """Pick this step's settings."""
-    return Params(retention_days=config.release.retention_days)
+    return Params(release=config.release.name, retention_days=config.release.retention_days)
 
 
-def run(job: Job) -> dict[str, Any]:
-    """Publish the validated candidate, or recognise that it is published already."""
-    validated = job.inputs["validate"]
+def run(job: Job[Params, Inputs]) -> dict[str, Any]:
+    """Publish the validated candidate, or find that it is published already."""
+    validated = job.inputs.judged
     try:
-        with FileLock(job.run.store.lock_file(), timeout=LOCK_SECONDS, mode=0o600):
-            # Inside the lock: while we waited for it, another run may have written here.
-            manifest = _judged_manifest(validated)
+        with FileLock(job.store.lock_file(), timeout=LOCK_SECONDS, mode=0o600):
+            # Inside the lock: another run may have written here while this one waited.
+            manifest = _manifest_as_judged(validated)
             job.progress(1, 4)
-            published = job.run.published
+            published = job.published
             if (published / "manifest.json").exists():
                 _require_same(published, manifest)
             else:
@@ -57,21 +67,21 @@ def run(job: Job) -> dict[str, Any]:
                     with room_in(published.parent):
                         _copy(validated / "candidate", arriving, manifest)
                     job.progress(2, 4)
-                    _keep_private(validated / "private", job.run.private)
+                    _keep_private(validated / "private", job.private)
                     job.progress(3, 4)
                     arriving.chmod(0o755)
                     remove(published)  # what a crash may have left without a manifest
                     arriving.rename(published)
                 finally:
-                    remove(arriving)  # it lies where the public looks
+                    remove(arriving)  # it is in a public directory
                 sync_directory(published.parent)
     except Timeout:
         raise MurmurError(
             f"another publication has held the store for {LOCK_SECONDS} s",
-            where=str(job.run.store.lock_file()),
+            where=str(job.store.lock_file()),
             remedy="wait for it to finish and run this step again",
         ) from None
-    sweep(job.run.store, job.config.release.name, job.params.retention_days)
+    sweep(job.store, job.params.release, job.params.retention_days)
     return {
         **manifest["counts"],
         "published": str(published),
@@ -79,10 +89,10 @@ def run(job: Job) -> dict[str, Any]:
     }
 
 
-def _judged_manifest(validated: Path) -> dict[str, Any]:
-    """The candidate's manifest, once all there is, to the byte, what the gate examined and validate closed with.
+def _manifest_as_judged(validated: Path) -> dict[str, Any]:
+    """Return the candidate's manifest; refuse a candidate of which any byte differs from what the gate examined.
 
-    The files it lists are large and are verified where they arrive: here it need only name the digests examined.
+    The files it lists are large and are verified after they are copied: here their recorded digests must agree.
     """
     closed = read_json(validated / "step.json")["files"]
     manifest = read_json(validated / "candidate" / "manifest.json")
@@ -109,12 +119,12 @@ def _require_unchanged(directory: Path, manifest: dict[str, Any]) -> None:
 
 
 def _require_same(published: Path, manifest: dict[str, Any]) -> None:
-    """A published snapshot never changes: equal bytes are fine, others are refused."""
+    """Refuse to change a published snapshot; the same content again is no change."""
     if _comparable(read_json(published / "manifest.json")) != _comparable(manifest):
         raise Refused(
             "this snapshot is published already, with other content",
             where=str(published),
-            remedy="a release never changes once it is out; release a new snapshot instead",
+            remedy="a published release never changes; publish a new snapshot instead",
         )
     _require_unchanged(published, manifest)
 
@@ -124,11 +134,11 @@ def _comparable(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _keep_private(source: Path, target: Path) -> None:
-    """The owner's mapping must be safe before anything is public."""
-    for name in OWNERS_IF_MADE:
-        (target / name).unlink(missing_ok=True)  # another attempt's
-    made = [name for name in OWNERS_IF_MADE if (source / name).exists()]
-    for name in (*OWNERS, *made):
+    """Copy the owner's files; the mapping from users to pseudonyms must be stored before anything is public."""
+    for name in OPTIONAL_OWNER_FILES:
+        (target / name).unlink(missing_ok=True)  # of an earlier attempt
+    made = [name for name in OPTIONAL_OWNER_FILES if (source / name).exists()]
+    for name in (*OWNER_FILES, *made):
         remove(target / name)
         temporary = target / f".{name}"
         remove(temporary)
@@ -142,19 +152,19 @@ def _keep_private(source: Path, target: Path) -> None:
             temporary.unlink(missing_ok=True) if temporary.is_file() else remove(temporary)
             raise
     restrict(target / "utility")
-    for name in (*OWNERS[1:], *made):
+    for name in (*OWNER_FILES[1:], *made):
         (target / name).chmod(0o600)
     sync_directory(target)
 
 
 def _copy(candidate: Path, arriving: Path, manifest: dict[str, Any]) -> None:
-    """Copy the candidate beside its place, manifest last: renamed, readers see all of it or nothing."""
+    """Copy the candidate beside its final place, manifest last; the later rename makes it visible as a whole."""
     for directory in (arriving.parent.parent, arriving.parent):
         directory.mkdir(exist_ok=True)
         directory.chmod(0o755)
     remove(arriving)
     arriving.mkdir()
-    arriving.chmod(0o700)  # the owner's until the mapping is safe, too
+    arriving.chmod(0o700)  # the owner's until the mapping is stored, too
     for name in manifest["files"]:
         shutil.copyfile(candidate / name, arriving / name)
         _flush(arriving / name)

@@ -1,9 +1,9 @@
-"""A reproduced figure: what the paper printed, what we measure, and whether it lies within the bar."""
+"""Represent a reproduced figure: the value the paper printed, ours, and whether it lies within the bar."""
 
 from typing import Any
 
 
-def cell(
+def printed_cell(
     table: str,
     row: str,
     column: str,
@@ -15,11 +15,12 @@ def cell(
     at_least: float | None = None,
     tolerance: float | None = None,
 ) -> dict[str, Any]:
-    """One cell of `murmur reproduce`. `paper` only where it was printed for exactly this data and definition;
-    `other_data` is what the paper printed for its own data, beside ours for orientation.
+    """Return one cell of `murmur reproduce`.
 
-    A bar, where SCIENCE sets one, is a limit (`at_most`, `at_least`) or how far ours may lie from the paper's figure
-    (`tolerance`, in the same unit).
+    `paper` is given only where the paper printed the value for exactly this data set and definition; `other_data` is
+    the paper's value for its own data, shown beside ours for orientation. A bar, where docs/leaks-and-bars.md sets
+    one, is a limit (`at_most`, `at_least`) or the allowed distance from the paper's value (`tolerance`, in the same
+    unit).
     """
     printed = paper if paper is not None else other_data
     within = None

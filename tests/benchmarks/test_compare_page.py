@@ -1,14 +1,14 @@
-"""docs/compare.md: one line per release, the original last, refusals with their reasons."""
+"""Test docs/compare.md: one line per release, the original last, refusals with their reasons."""
 
 import pytest
 
 from benchmarks import compare
 from tasks.config import parse
 from tasks.methods import registered
-from tasks.studies.compare_entries import read
-from tasks.studies.compare_utility import RECOMMENDERS
+from tasks.recommenders import compared
+from tasks.studies.compare.entries import parse_entries
 
-GOOD = {name: {"rmse": 0.9, "mae": 0.7, "ndcg_at_10": 0.25, "recall_at_10": 0.3} for name in RECOMMENDERS}
+GOOD = {name: {"rmse": 0.9, "mae": 0.7, "ndcg_at_10": 0.25, "recall_at_10": 0.3} for name in compared()}
 UTILITY = {**GOOD["als"], "kendall_tau": 0.6, "kendall_tau_rmse": None, "target_deviation_rmse": 0.95}
 
 
@@ -69,5 +69,5 @@ def test_the_page_is_written_from_stored_figures(figures, tmp_path, monkeypatch)
 
 def test_the_pages_entries_are_methods_of_this_version():
     source = {"format": "movielens-1m", "path": "-"}
-    entries = read(",".join(compare.ENTRIES), parse({"release": {"name": "x"}, "source": source}))
+    entries = parse_entries(",".join(compare.ENTRIES), parse({"release": {"name": "x"}, "source": source}))
     assert {entry.method for entry in entries} == set(registered())

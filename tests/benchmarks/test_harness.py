@@ -1,4 +1,4 @@
-"""The benchmarks themselves: a tiny run goes through, figures add up, bars fail when they should."""
+"""Test the benchmarks: a tiny run finishes, figures add up, bars fail when they should."""
 
 import json
 
@@ -13,8 +13,8 @@ from benchmarks import growth, netflix, output, page, peers, plots, results, sta
 from benchmarks import mdav as microaggregation
 from benchmarks.naive import mdav, naive_distances, sum_of_squares
 from benchmarks.results import Bar
+from tasks.cli._peak_memory import PeakMemory
 from tasks.kernels.metrics import distances
-from tasks.resources import PeakMemory
 
 STAGES = [*stages.ANONYMIZATION, *stages.GATE]
 
@@ -120,6 +120,7 @@ def test_two_workers_are_faster_and_make_the_same(wall, share, digests, kept):
     assert [bar.passed for bar in growth.bars({"whole": 1.0, "last": 1.0}, compared)] == [True, *kept]
 
 
+@pytest.mark.slow
 def test_growth_runs_through_and_leaves_its_figures(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(growth, "make_data", lambda directory, *_: directory)
     monkeypatch.setattr(growth, "warm_up", lambda *_: None)
@@ -226,6 +227,7 @@ def test_work_is_counted_by_hand(tmp_path):
     assert found == {"ours_cpu_seconds": 3.0, "naive_cpu_seconds": 252.0, "ratio": 84.0}
 
 
+@pytest.mark.slow
 def test_a_tiny_release_runs_through_and_leaves_its_figures(tmp_path, monkeypatch):
     monkeypatch.setattr(netflix, "warm_up", lambda *_: None)
     secret = tmp_path / "secret"
@@ -343,6 +345,7 @@ def test_groups_that_are_not_the_textbooks_are_no_benchmark():
         microaggregation.compare("planted", lambda: np.zeros(3), lambda: np.ones(3), None)
 
 
+@pytest.mark.slow
 def test_output_runs_the_whole_step(tmp_path):
     rates = output.measure(60, 40, tmp_path)
     assert len(rates) == output.ROUNDS

@@ -1,4 +1,4 @@
-"""The Netflix-shaped generator: exact counts, curves, the paper's histogram, the same bytes however it is run."""
+"""Test the Netflix-shaped generator: exact counts, curves, the paper's histogram, the same bytes however it is run."""
 
 import filecmp
 
@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks import netflix_shaped as shaped
+from benchmarks import stages
 
 SIZE = {"users": 3000, "items": 400, "ratings": 120_000, "seed": 0}
 
@@ -20,6 +21,7 @@ def small(tmp_path_factory):
     return out, summary, pq.read_table(out)
 
 
+@pytest.mark.slow
 def test_counts_are_exact_and_nothing_repeats(small):
     _, summary, table = small
     user, item = (table.column(name).to_numpy() for name in ("user", "item"))
@@ -30,6 +32,7 @@ def test_counts_are_exact_and_nothing_repeats(small):
     assert np.bincount(item)[1:].min() >= shaped.FEWEST_PER_ITEM
 
 
+@pytest.mark.slow
 def test_ratings_follow_table_2_and_days_lie_in_six_years(small):
     _, summary, table = small
     shares = np.array(shaped.TABLE_2) / sum(shaped.TABLE_2)
@@ -41,6 +44,7 @@ def test_ratings_follow_table_2_and_days_lie_in_six_years(small):
     assert np.datetime64("2005-12-01") < days.max() <= np.datetime64("2005-12-31")
 
 
+@pytest.mark.slow
 def test_the_same_bytes_with_any_number_of_workers(small, tmp_path, monkeypatch):
     monkeypatch.setattr(shaped, "PART_USERS", 700)
     outs = [tmp_path / "one", tmp_path / "two"]
@@ -54,6 +58,7 @@ def test_the_same_bytes_with_any_number_of_workers(small, tmp_path, monkeypatch)
     assert not pq.read_table(tmp_path / "other").equals(small[2])
 
 
+@pytest.mark.slow
 def test_popularity_follows_its_curve_and_taste_steers_what_is_rated():
     """As dense as Netflix: tenths of the items, by their weights, have about the ratings of the curve's tenths."""
     users, items, ratings = 20_000, 2_000, 480_000
@@ -111,6 +116,24 @@ def test_the_alias_table_has_the_weights(weights):
 def test_impossible_sizes_are_refused(tmp_path):
     with pytest.raises(SystemExit, match="are not possible"):
         shaped.make_world(10, 5, 51, 0)
-    (tmp_path / "there").mkdir()
-    with pytest.raises(SystemExit, match="is there already"):
-        shaped.generate(tmp_path / "there", **SIZE)
+    (tmp_path / "notes.txt").touch()
+    for taken in (tmp_path, tmp_path / "notes.txt"):
+        with pytest.raises(SystemExit, match="is not an empty directory"):
+            shaped.generate(taken, **SIZE)
+
+
+@pytest.mark.slow
+def test_an_empty_directory_is_filled(tmp_path):
+    (tmp_path / "empty").mkdir()
+    place = stages.make_data(tmp_path / "empty", 300, 120, 25.0)
+    assert pq.read_table(place).num_rows == 7_500
+
+
+def test_a_directory_of_other_files_ends_in_one_message(tmp_path, capfd):
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(SystemExit) as ended:
+        stages.make_data(tmp_path, 300, 120, 25.0)
+    assert ended.value.code == 1
+    shown = capfd.readouterr().err
+    assert "is not an empty directory" in shown
+    assert "Traceback" not in shown

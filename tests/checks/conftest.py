@@ -1,4 +1,4 @@
-"""Releases to judge, made once."""
+"""Provide releases to judge, made once."""
 
 import copy
 import tempfile
@@ -22,7 +22,7 @@ def models(ratings):
 @pytest.fixture(scope="session")
 def releases(ratings, models):
     """Good and bad releases of the same ratings, by name."""
-    make = {
+    make: dict[str, dict] = {
         "padded": {},
         "simple": {"shape": "simple"},
         "observed kept": {"keep_observed": True, "c": 1},
@@ -43,7 +43,7 @@ def case(releases, tmp_path):
 
 @pytest.fixture
 def violated(releases, tmp_path):
-    """A release whose files somebody changed: build(name, change) → (published, private, release)."""
+    """Build a release whose files were changed: build(name, change) → (published, private, release)."""
 
     def build(change, name: str = "padded", *, seal: bool = True):
         release = copy.deepcopy(releases[name])

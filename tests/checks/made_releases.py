@@ -1,7 +1,7 @@
-"""Releases for the gate to judge, made without any code of the pipeline: good ones and planted violations.
+"""Make releases for the gate to judge without any code of the pipeline: good ones and planted violations.
 
 `grouped` pads with a small matrix factorization, groups by repeated bisection and homogenizes as asked;
-`write` puts a release, its membership, its utility figures and its shadow on disk as the contract has them.
+`write` puts a release, its membership, its utility figures and its shadow on disk as docs/release-format.md has them.
 """
 
 import datetime
@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
-from checks.case import Case
-from checks.release import Release
-from checks.truth import Membership, Truth
+from checks.evidence.case import Case
+from checks.evidence.membership import Membership
+from checks.evidence.release import Release
+from checks.evidence.truth import Truth
 from tasks.store import digest, read_json, write_json
 
 SNAPSHOT = datetime.date(2026, 1, 1)
@@ -64,7 +65,7 @@ class Made:
 def synthetic(
     users: int = 300, items: int = 200, density: float = 0.12, tastes: int = 4, seed: int = 0
 ) -> sp.csr_array:
-    """Ratings 1–5 with latent tastes and popular and rare items; everybody and everything is rated."""
+    """Ratings 1–5 with latent tastes and popular and rare items; every person and every item has a rating."""
     rng = np.random.default_rng(seed)
     taste = rng.normal(0, 0.6, (users, tastes)) @ rng.normal(0, 0.6, (items, tastes)).T
     level = rng.normal(0, 0.4, (users, 1)) + rng.normal(0, 0.4, (1, items))
@@ -168,7 +169,7 @@ def grouped(
 ) -> Made:
     """A release by the paper's recipe: `shape` padded or simple, observed ratings kept or not, c
     contributors."""
-    asked = {"shape": shape, "keep_observed": keep_observed, "c": c, "rare": rare, "step": step, "l": l}
+    asked: dict = {"shape": shape, "keep_observed": keep_observed, "c": c, "rare": rare, "step": step, "l": l}
     asked |= {"scale": scale, "rank": model.p.shape[1] if model else rank}
     shadow = functools.cache(lambda: grouped(ratings[present_in(ratings.shape[0])], k, **asked))
     model = model or fit(ratings, rank, c if rare is None else rare)
@@ -322,7 +323,7 @@ def perturbed(
     seed: int = 9,
     **changes: object,
 ) -> Made:
-    """Everybody's z-scores with noise on them (paper 001, section 3), as single records in no order that leads back."""
+    """Return every person's z-scores with noise ([Zhang2006], section 3), as single records in random order."""
     draw = np.random.default_rng(seed)
     users, items = ratings.shape
     rows = np.repeat(np.arange(users), np.diff(ratings.indptr))
@@ -384,7 +385,7 @@ def write_utility(directory: Path, *, worse: float = 0.05, n: int = 2000) -> Non
     write_json(directory / "summary.json", {"histogram": shares})
 
 
-def blocks(made: Made, size: int = 50_000) -> list[SimpleNamespace]:
+def blocks(made: Made, size: int = 50_000) -> list:
     """The ratings as tasks.formats would deliver them."""
     ratings = made.ratings
     rows = np.repeat(np.arange(ratings.shape[0]), np.diff(ratings.indptr))
@@ -409,7 +410,7 @@ def case(made: Made, root: Path) -> Case:
 
 
 def reopen(made: Made, published: Path, private: Path) -> Case:
-    """The same after somebody changed files."""
+    """Open a release after its files were changed."""
     release = Release(published)
     truth = Truth.build(release, Membership.read(private), blocks(made))
     return Case(release, truth, private, SNAPSHOT)

@@ -1,4 +1,4 @@
-"""The gate on MovieLens: what it lets through and what it refuses, read through the real formats."""
+"""Test the gate on MovieLens, read through the real formats: what passes and what is refused."""
 
 import contextlib
 from dataclasses import replace
@@ -7,7 +7,7 @@ import made_releases as made
 import numpy as np
 import pytest
 
-from checks.exposure import raw_case, released_case
+from checks.evidence.opened_cases import raw_case, released_case
 from checks.gate import audit, judge, run_check
 from checks.registry import registered
 from tasks.config import parse
@@ -75,7 +75,7 @@ def test_observed_ratings_kept_are_refused_on_100k(worlds, real_data, c):
 def test_single_contributors_are_refused_on_100k(worlds, real_data):
     verdict, _, _ = worlds(real_data, "100k").judge(5, shape="simple", c=1)
     assert {"contributors", "recovery"} <= set(verdict.failed)
-    # SCIENCE P0: about half of all ratings would be published as they are
+    # docs/leaks-and-bars.md: about half of all ratings would be published unchanged
     assert (
         0.4
         < float(observed(verdict, "contributors").detail.split("Of all ratings ")[1].split("%")[0]) / 100
@@ -93,7 +93,7 @@ def test_large_groups_of_1m(worlds, real_data):
     assert observed(bad, "recovery").observed > observed(good, "recovery").observed + 0.3
 
 
-def told(case):
+def best_inference(case):
     """What attribute-inference says of gender, and the balanced precision of each inferrer."""
     with contextlib.closing(replace(case, protect=("gender",))) as asked:
         found = run_check(registered()["attribute-inference"], asked, 0.6)
@@ -101,24 +101,24 @@ def told(case):
 
 
 @pytest.mark.parametrize(("name", "least", "most"), [("100k", 0.68, 0.76), ("1m", 0.75, 0.82)])
-def test_raw_ratings_tell_gender(worlds, real_data, name, least, most):
+def test_raw_ratings_reveal_gender(worlds, real_data, name, least, most):
     """The paper's regression .71 and .77, with equal lengths .72 and .79 (decision 0013)."""
-    found, by = told(raw_case(worlds(real_data, name).source, made.SNAPSHOT))
+    found, by = best_inference(raw_case(worlds(real_data, name).source, made.SNAPSHOT))
     assert not found.passed
-    assert "VOID" not in found.detail
+    assert not found.void
     assert least < by["logistic regression, retrained"] < most
     assert least < by["logistic regression, equal lengths, retrained"] < most
 
 
 @pytest.mark.parametrize(("name", "shape"), [("100k", "padded"), ("1m", "padded"), ("1m", "simple")])
-def test_groups_by_taste_tell_gender(worlds, real_data, name, shape):
-    """Less than raw ratings and more than is allowed; who learnt from raw ratings does not know where to cut."""
+def test_groups_by_taste_reveal_gender(worlds, real_data, name, shape):
+    """Less than raw ratings and more than is allowed; an inferrer trained on raw ratings has the wrong cut-off."""
     world = worlds(real_data, name)
     release = made.grouped(world.ratings, 5, model=world.model, shape=shape).but(**world.ids)
     published, private = made.write(release, world.root / f"gender {shape}")
-    found, by = told(released_case(published, private, world.source, made.SNAPSHOT))
+    found, by = best_inference(released_case(published, private, world.source, made.SNAPSHOT))
     assert not found.passed
-    assert "VOID" not in found.detail
+    assert not found.void
     assert 0.55 < found.observed < 0.72
     assert by["weighted sum of all, retrained"] > by["votes of known members, retrained"]
     assert not any(word in found.detail.split() for word in ("F", "M"))

@@ -1,4 +1,4 @@
-"""Cases small enough to work out by hand, with the exact figures."""
+"""Test checks on cases small enough to work out by hand, with exact figures."""
 
 import made_releases as made
 import numpy as np
@@ -6,7 +6,9 @@ import pytest
 
 from checks.attacks import label_based, structure_based
 from checks.linkage.knowledge import Knowledge
+from checks.linkage.postings import postings_of
 from checks.linkage.ranking import rank
+from checks.linkage.rules import world_of
 from checks.privacy import diversity
 from checks.registry import registered
 from checks.stats import Risk, correlation, residual, wilson
@@ -14,7 +16,7 @@ from tasks.errors import Refused
 
 NO = np.nan
 
-# Six people, two groups of three, four items. Nobody rated item 3 in group 0, nobody item 0 in group 1.
+# Six people, two groups of three, four items. No one rated item 3 in group 0, no one item 0 in group 1.
 RATINGS = np.array(
     [
         [5, 4, NO, NO],
@@ -62,7 +64,7 @@ def test_two_groups_of_three(opened):
     assert (found.passed, found.observed, found.n, found.threshold) == (True, 3, 6, 3)
 
 
-def test_identical_profiles_are_one_class_but_group_numbers_tell_them_apart(opened):
+def test_identical_profiles_differ_by_group_number(opened):
     values = np.array([[3, 3, 3, 3], [3, 3, 3, 3], [2, 2, 2, 2]], dtype=np.float32)
     release = simple().but(values=values, group_of=np.array([0, 0, 1, 1, 2, 2]), k=2)
     found = result(opened(release), "k-anonymity")
@@ -83,9 +85,7 @@ def test_pairs_that_fall_short(opened):
     assert "4 of 5 sets" in found.detail
 
 
-def test_pairs_are_refused_where_they_are_too_many_and_told_where_every_group_has_every_item(
-    opened, tmp_path, monkeypatch
-):
+def test_too_many_pairs_are_refused_unless_groups_are_complete(opened, tmp_path, monkeypatch):
     monkeypatch.setattr(diversity, "MAX_PAIRS", 10)
     with pytest.raises(Refused, match="too many pairs of items") as refused:
         result(opened(simple(b=2, l=2)), "diversity")
@@ -103,7 +103,7 @@ def test_larger_sets_are_listed_or_refused(opened):
     values = np.array([[5, 4, 3, 2], [1.5, 1.5, 1.5, NO]], dtype=np.float32)
     release = simple(b=3).but(ratings=matrix(table), group_of=np.array([0, 0, 1, 1]), values=values, k=2)
     found = result(opened(release), "diversity")
-    # 012, 013, 023, 123 are rated by somebody; all lie in group 0, only 012 in group 1 as well.
+    # 012, 013, 023, 123 are rated by a person; all lie in group 0, only 012 in group 1 as well.
     assert (found.passed, found.observed, found.n) == (True, 1, 4)
     assert "0 of 4 sets" in found.detail
 
@@ -121,7 +121,9 @@ def test_structure_based_candidates(opened):
     case = opened(simple())
     first = int(np.flatnonzero(case.truth.ratings.toarray()[:, 0] == 4)[0])  # the third person: items 0 and 1
     known = knows(case, (first, {1: 4}), (first, {1: 4, 0: 4}))
-    found = rank(case.postings, structure_based.rule(case.world), known, case.record_of(known.targets))
+    found = rank(
+        postings_of(case), structure_based.rule(world_of(case)), known, case.record_of(known.targets)
+    )
     assert found.people.tolist() == [6, 3]
     assert found.identification.tolist() == [1 / 6, 1 / 3]
     assert found.candidates.tolist() == [2, 1]
@@ -133,10 +135,10 @@ def test_label_based_candidates(opened):
     known = knows(case, (first, {1: 4, 0: 4}))
 
     def found(tolerance):
-        rule = label_based.rule(case.world, tolerance=tolerance)
-        return rank(case.postings, rule, known, case.record_of(known.targets))
+        rule = label_based.rule(world_of(case), tolerance=tolerance)
+        return rank(postings_of(case), rule, known, case.record_of(known.targets))
 
-    assert found(0.05).listed.tolist() == [0]  # 4.7 is not 4: no candidate, nobody named
+    assert found(0.05).listed.tolist() == [0]  # 4.7 is not 4: no candidate, no one named
     assert found(0.05).identification.tolist() == [0]
     assert found(1.0).people.tolist() == [3]
 
@@ -165,7 +167,7 @@ def test_link_existence_in_one_bin(opened):
     assert "Absence is certain for 100.0% of 6 absent" in found.detail
 
 
-def test_link_existence_says_that_it_is_empty_for_complete_releases(opened):
+def test_link_existence_reports_complete_releases(opened):
     found = result(opened(simple().but(values=np.full((2, 4), 3, np.float32))), "link-existence")
     assert (found.passed, found.n) == (True, 0)
     assert "recovery" in found.detail
@@ -180,7 +182,7 @@ def test_homogeneity_counts_true_cells(opened):
     assert not found.passed
 
 
-def test_a_group_that_agrees_in_everything_is_given_away(opened):
+def test_unanimous_group_is_revealed(opened):
     table = np.array([[5, 4, 1, NO]] * 20 + [[1, 2, NO, 5]] * 20)
     values = np.array([[5, 4, 1, NO], [1, 2, NO, 5]], dtype=np.float32)
     release = simple().but(ratings=matrix(table), group_of=np.repeat([0, 1], 20), values=values, k=20)
@@ -189,7 +191,7 @@ def test_a_group_that_agrees_in_everything_is_given_away(opened):
     assert found.ci_low > 0.9
 
 
-def test_a_rating_of_one_person_published_as_it_is(opened):
+def test_single_rating_published_verbatim_fails(opened):
     found = result(opened(simple()), "contributors")
     # One cell has one contributor (group 0, item 2: 3, published as 3.0).
     assert found.n == 1

@@ -1,4 +1,4 @@
-"""docker/ without an engine: valid by the linters, and true to what it says of secrets and exposure."""
+"""Test docker/ without an engine: linters accept it, secrets and exposed ports are as documented."""
 
 import re
 import subprocess
@@ -11,7 +11,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
 PINNED = re.compile(r"^([a-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)
 

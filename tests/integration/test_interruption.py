@@ -1,5 +1,6 @@
-"""The stack stops when it is told to, also in the middle of its start, and a failed start leaves nothing."""
+"""Test that the stack stops on a signal, also during its start, and that a failed start leaves nothing behind."""
 
+import contextlib
 import signal
 import socket
 import subprocess
@@ -17,18 +18,39 @@ pytestmark = pytest.mark.stack
 
 @pytest.fixture
 def state(tmp_path):
-    """A state directory whose database is removed afterwards."""
+    """Return a state directory whose database is removed afterwards."""
     place = tmp_path / ".stack"
     yield place
     Stack(place).clean()
 
 
-@pytest.fixture
-def taken_port():
+@contextlib.contextmanager
+def listening():
+    """Occupy a port."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()
         yield server.getsockname()[1]
+
+
+@pytest.fixture
+def taken_port():
+    """Return a port that is in use."""
+    with listening() as port:
+        yield port
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory):
+    """Return a stack whose Dask scheduler found its port in use, and the error with which the start ended."""
+    root = tmp_path_factory.mktemp("failed")
+    stack = Stack(root / ".stack", store=root / "store", workers=1)
+    with listening() as port:
+        stack.dask_port = port
+        with pytest.raises(StackError) as problem:
+            stack.start()
+    yield stack, str(problem.value)
+    stack.clean()
 
 
 def database_of(state):
@@ -40,7 +62,8 @@ def database_of(state):
     [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)],
     ids=lambda n: str(n),
 )
-def test_a_signal_in_the_middle_of_the_start(tmp_path, state, left_behind, number, code):
+def test_signal_during_start(tmp_path, state, left_behind, number, code):
+    """A signal during the start ends every component."""
     command = [sys.executable, "-m", "tasks.stack", "ui", "--port", "0"]
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -57,22 +80,23 @@ def test_a_signal_in_the_middle_of_the_start(tmp_path, state, left_behind, numbe
     assert left_behind(tmp_path, database_of(state), patience=15 if number == signal.SIGKILL else 0) == []
 
 
-def test_a_component_that_dies_takes_the_rest_with_it(tmp_path, state, taken_port, left_behind):
-    stack = Stack(state, store=tmp_path / "store", workers=1)
-    stack.dask_port = taken_port
-    with pytest.raises(StackError, match="dask-scheduler ended") as told:
-        stack.start()
-    assert str(state / "logs" / "dask-scheduler.log") in str(told.value)
-    assert left_behind(tmp_path, database_of(state)) == []
+def test_component_dies(failed, left_behind):
+    """When a component ends during the start, all others are stopped and its log is named."""
+    stack, problem = failed
+    assert "dask-scheduler ended" in problem
+    assert str(stack.state / "logs" / "dask-scheduler.log") in problem
+    assert left_behind(stack.state.parent, database_of(stack.state)) == []
 
 
-def test_a_taken_port_is_named_before_anything_starts(tmp_path, state, taken_port):
+def test_port_taken(tmp_path, state, taken_port):
+    """A port that is in use is refused before anything starts."""
     with pytest.raises(UsageError, match=f"127.0.0.1:{taken_port}"):
         Stack(state, store=tmp_path / "store", port=taken_port).start()
     assert not (state / "postgres").is_symlink()
 
 
-def test_one_stack_at_a_time(tmp_path, state):
+def test_second_stack(tmp_path, state):
+    """A second stack with the same state directory is refused."""
     first = Stack(state, store=tmp_path / "store")
     state.mkdir()
     with first._lock:
@@ -83,22 +107,21 @@ def test_one_stack_at_a_time(tmp_path, state):
     assert state.exists()
 
 
-def test_cleaning_forgets_the_database_but_never_the_store(tmp_path, state, taken_port):
-    stack = Stack(state, store=tmp_path / "store", workers=1)
-    stack.dask_port = taken_port
-    with pytest.raises(StackError):
-        stack.start()
-    database = database_of(state)
-    (tmp_path / "store").mkdir(exist_ok=True)
+def test_clean(failed):
+    """Cleaning removes the database and never the store."""
+    stack, _ = failed
+    database, store = database_of(stack.state), stack.store.root
+    store.mkdir(exist_ok=True)
     assert database.is_dir()
     assert database.stat().st_mode & 0o777 == 0o700
     stack.clean()
     assert not database.exists()
-    assert not state.exists()
-    assert (tmp_path / "store").is_dir()
+    assert not stack.state.exists()
+    assert store.is_dir()
 
 
-def test_state_is_the_owners_alone(tmp_path, state, taken_port):
+def test_state_mode(tmp_path, state, taken_port):
+    """The state directory is closed to other users."""
     with pytest.raises(UsageError):
         Stack(state, store=tmp_path / "store", port=taken_port).start()
     assert state.stat().st_mode & 0o777 == 0o700

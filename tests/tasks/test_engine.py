@@ -1,3 +1,5 @@
+"""Test the engine: blocks mapped in this process and on Dask workers."""
+
 import os
 import signal
 import time
@@ -37,28 +39,36 @@ def environment(block):
     return os.environ["OPENBLAS_NUM_THREADS"], os.stat(block).st_mode & 0o777  # noqa: PTH116
 
 
-def test_results_keep_the_order_of_the_blocks_here_and_on_workers():
+@pytest.fixture(scope="module")
+def two_workers():
+    """Start two workers once: a start takes longer than everything they do here."""
+    with engine(2) as workers:
+        yield workers
+
+
+def test_map_order(two_workers):
+    """Results come in the order of the blocks, in this process and on workers."""
     expected = [n * n + 1 for n in range(20)]
     done = []
     with engine(0) as here:
         assert here.workers == 0
         assert here.map(square, range(20), offset=1, progress=lambda d, t: done.append((d, t))) == expected
     assert done[-1] == (20, 20)
-    with engine(2) as there:
-        assert there.workers == 2
-        assert there.map(square, range(20), offset=1) == expected
-        assert there.cpu_seconds() > 0
+    assert two_workers.workers == 2
+    assert two_workers.map(square, range(20), offset=1) == expected
+    assert two_workers.cpu_seconds() > 0
 
 
-def test_large_arguments_of_one_call_never_reach_another():
+def test_map_arguments(two_workers):
     """Dask keeps a large argument under its bare name: two calls must not share it."""
-    with engine(1) as workers:
-        for value in range(3):
-            table = np.full(50_000, value)
-            assert workers.map(first_of, range(4), table=table) == [value] * 4
+    for value in range(3):
+        table = np.full(50_000, value)
+        assert two_workers.map(first_of, range(4), table=table) == [value] * 4
 
 
-def test_a_killed_worker_costs_no_result(tmp_path):
+@pytest.mark.slow
+def test_killed_worker(tmp_path):
+    """A worker that is killed is replaced, and its blocks are computed again."""
     with engine(2) as workers, owner_only():
         assert workers.map(die_once, range(8), mark=str(tmp_path / "died")) == list(range(8))
         assert (tmp_path / "died").exists()
@@ -67,20 +77,23 @@ def test_a_killed_worker_costs_no_result(tmp_path):
         assert (threads, mode) == ("1", 0o600)
 
 
-def test_errors_of_ours_arrive_whole():
-    with engine(1) as workers, pytest.raises(Refused) as problem:
-        workers.map(refuse, [1])
+def test_worker_error(two_workers):
+    """An error of ours arrives from a worker with its message, place and remedy."""
+    with pytest.raises(Refused) as problem:
+        two_workers.map(refuse, [1])
     assert (problem.value.what, problem.value.where, problem.value.remedy) == ("no", "here", "do that")
 
 
-def test_an_address_where_nothing_answers_is_a_clear_error(monkeypatch):
+def test_no_scheduler(monkeypatch):
+    """An address where no scheduler answers is a usage error."""
     monkeypatch.setenv("MURMUR_DASK", "tcp://127.0.0.1:9")
     monkeypatch.setattr("tasks.engine.CONNECT_SECONDS", 1, raising=True)
     with pytest.raises(UsageError, match="no Dask scheduler answers"), engine():
         pass
 
 
-def test_the_number_of_workers_must_be_one(monkeypatch):
+def test_workers_not_a_number(monkeypatch):
+    """A number of workers that is not a number is a usage error."""
     monkeypatch.setenv("MURMUR_WORKERS", "many")
     with pytest.raises(UsageError, match="not a number"):
         workers_wanted()

@@ -1,3 +1,5 @@
+"""Test how errors are recognised and reported."""
+
 import errno
 import shutil
 
@@ -20,15 +22,15 @@ from tasks.errors import DiskFull, is_full, room_in
         (ValueError("No space left on device"), False),
     ],
 )
-def test_a_full_disk_is_recognised_however_it_is_said(problem, full):
+def test_full_disk_is_recognised_in_all_forms(problem, full):
     assert is_full(problem) is full
 
 
-def test_a_full_disk_has_a_place_and_a_remedy(tmp_path):
-    with pytest.raises(DiskFull) as told, room_in(tmp_path):
+def test_full_disk_error_has_place_and_remedy(tmp_path):
+    with pytest.raises(DiskFull) as error, room_in(tmp_path):
         raise OSError(errno.ENOSPC, "No space left on device", "somebody's name")
     assert (
-        str(told.value) == f"no space left\n  where: {tmp_path}\n  to do: free some space, then run it again"
+        str(error.value) == f"no space left\n  where: {tmp_path}\n  to do: free some space, then run it again"
     )
     with pytest.raises(OSError, match="Input"), room_in(tmp_path):
         raise OSError(errno.EIO, "Input/output error")

@@ -1,3 +1,5 @@
+"""Test the owner's secret and what is derived from it: streams, pseudonyms, noise."""
+
 import pickle
 import stat
 
@@ -9,7 +11,7 @@ from tasks.errors import UsageError
 from tasks.keys import OwnerKey
 
 
-def test_the_secret_is_created_once_and_readable_by_the_owner_only(tmp_path):
+def test_secret_is_created_once_for_the_owner_only(tmp_path):
     first = OwnerKey.load(tmp_path)
     file = tmp_path / "private" / "secret.key"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -17,7 +19,7 @@ def test_the_secret_is_created_once_and_readable_by_the_owner_only(tmp_path):
     assert [p.name for p in file.parent.iterdir()] == ["secret.key"]
 
 
-def test_a_secret_others_can_read_is_refused(tmp_path, monkeypatch):
+def test_readable_secret_is_refused(tmp_path, monkeypatch):
     file = tmp_path / "key"
     file.write_bytes(b"x" * 32)
     file.chmod(0o644)
@@ -26,14 +28,14 @@ def test_a_secret_others_can_read_is_refused(tmp_path, monkeypatch):
         OwnerKey.load(tmp_path)
 
 
-def test_a_named_secret_is_never_made_up(tmp_path, monkeypatch):
+def test_missing_named_secret_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("MURMUR_SECRET_FILE", str(tmp_path / "typo"))
     with pytest.raises(UsageError, match="no secret file"):
         OwnerKey.load(tmp_path)
     assert not (tmp_path / "typo").exists()
 
 
-def test_a_truncated_secret_is_refused(tmp_path, monkeypatch):
+def test_truncated_secret_is_refused(tmp_path, monkeypatch):
     file = tmp_path / "key"
     file.write_bytes(b"short")
     file.chmod(0o600)
@@ -42,7 +44,7 @@ def test_a_truncated_secret_is_refused(tmp_path, monkeypatch):
         OwnerKey.load(tmp_path)
 
 
-def test_streams_depend_on_secret_and_purpose_and_on_nothing_else():
+def test_streams_depend_on_secret_and_purpose_only():
     key, other = OwnerKey(b"a" * 32), OwnerKey(b"b" * 32)
     draw = key.rng("films", "2026-01-01", "sampling").random(4).tolist()
     assert key.rng("films", "2026-01-01", "sampling").random(4).tolist() == draw
@@ -51,7 +53,8 @@ def test_streams_depend_on_secret_and_purpose_and_on_nothing_else():
     assert key.rng("ab", "c").random() != key.rng("a", "bc").random()  # no ambiguity between names
 
 
-def test_pseudonyms_differ_between_snapshots_and_hide_the_secret():
+def test_pseudonyms_by_snapshot():
+    """Pseudonyms differ between snapshots and do not contain the secret."""
     key = OwnerKey(b"a" * 32)
     january, february = (key.pseudonyms("films", f"2026-0{m}-01", ["ann", "ben"]) for m in (1, 2))
     assert len({*january, *february}) == 4
@@ -59,12 +62,13 @@ def test_pseudonyms_differ_between_snapshots_and_hide_the_secret():
     assert "aaaa" not in repr(key)
 
 
-def test_ids_of_any_kind_get_pseudonyms():
+def test_any_id_gets_a_pseudonym():
     names = OwnerKey(b"a" * 32).pseudonyms("r", "s", ["", "O'Hara", 'a"b\nc', "日本", "\ud800"])
     assert len(set(names)) == 5
 
 
-def test_noise_belongs_to_cells_in_any_order_and_block():
+def test_noise_by_cell():
+    """The noise of a cell is the same in any order and block."""
     key = OwnerKey(b"a" * 32).noise("people", "σ=1")
     rows, columns = (key.tokens(side, [bytes([n]) for n in range(40)]) for side in ("rows", "columns"))
     whole = key.uniforms("cells", rows, columns)
@@ -75,7 +79,8 @@ def test_noise_belongs_to_cells_in_any_order_and_block():
     assert key.uniforms("cells", rows[:0], columns[:0]).tolist() == []
 
 
-def test_noise_differs_by_cell_purpose_name_and_secret():
+def test_noise_differs():
+    """Noise differs by cell, purpose, name and secret."""
     key = OwnerKey(b"a" * 32).noise("people", "σ=1")
     row, column = key.tokens("rows", [b"ann"]), key.tokens("columns", [b"film"])
     others = [
@@ -89,13 +94,13 @@ def test_noise_differs_by_cell_purpose_name_and_secret():
     assert "aaaa" not in repr(key)
 
 
-def test_noise_is_spread_evenly():
+def test_noise_is_uniform():
     key = OwnerKey(b"a" * 32).noise("people")
     drawn = key.uniforms("cells", np.arange(100_000, dtype=np.uint64), np.zeros(100_000, np.uint64))
     assert kstest(drawn, "uniform").pvalue > 0.001
     assert abs(np.corrcoef(drawn[:-1], drawn[1:])[0, 1]) < 0.015
 
 
-def test_a_noise_key_travels_to_workers():
+def test_noise_key_can_be_pickled():
     key = OwnerKey(b"a" * 32).noise("people")
     assert pickle.loads(pickle.dumps(key)).tokens("rows", [b"ann"]) == key.tokens("rows", [b"ann"])

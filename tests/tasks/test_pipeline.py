@@ -1,7 +1,8 @@
-"""A release end to end, without Airflow: published, refused, immutable, the same bytes however it is made."""
+"""Test a release end to end, without Airflow: published, refused, immutable, the same bytes with any workers."""
 
 import errno
 import json
+import shutil
 import stat
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from filelock import FileLock
 
-from checks import matrix
-from tasks import methods, pipeline, profiles
+from checks.evidence import source_matrix as matrix
+from tasks import methods, pipeline
+from tasks.data import profiles
 from tasks.errors import DiskFull, Refused, UsageError
 from tasks.store import Store, digest, read_json, write_json
 from tests.conftest import SNAPSHOT
@@ -41,7 +43,7 @@ def published_bytes(directory: Path) -> dict[str, bytes]:
     return {**found, "manifest.json": json.dumps(manifest, sort_keys=True).encode()}
 
 
-TOLD: list[tuple[str, int, int]] = []  # progress of all releases made here
+REPORTED: list[tuple[str, int, int]] = []  # progress of all releases made here
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +66,7 @@ def made(tmp_path_factory, secret):
                 }
             )
             store = Store(tmp_path_factory.mktemp(method))
-            pipeline.run(config, SNAPSHOT, store, progress=lambda *step: TOLD.append(step))
+            pipeline.run(config, SNAPSHOT, store, progress=lambda *step: REPORTED.append(step))
             known[method] = config, store
         return known[method]
 
@@ -74,6 +76,7 @@ def made(tmp_path_factory, secret):
 METHODS = ("predictive-padded", "predictive-simple", "predictive-boosted")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_a_release_keeps_its_promises(made, method):
     _, store = made(method)
@@ -107,11 +110,11 @@ def test_a_release_keeps_its_promises(made, method):
         assert all(np.all(np.diff(i) > 0) for i in items)
 
 
-def test_every_step_tells_how_far_it_is(made):
+def test_every_step_reports_progress(made):
     from checks.registry import registered
 
     config, _ = made("predictive-simple")
-    last = {step: (done, total) for step, done, total in TOLD}
+    last = {step: (done, total) for step, done, total in REPORTED}
     steps = methods.graph(config)
     assert set(last) == {
         *steps,
@@ -119,10 +122,10 @@ def test_every_step_tells_how_far_it_is(made):
     }
     assert all(done == total for done, total in last.values())
     assert last["validate"] == (len(registered()), len(registered()))
-    assert all(0 <= done <= total for _, done, total in TOLD)
+    assert all(0 <= done <= total for _, done, total in REPORTED)
 
 
-def test_a_boosted_release_lies_between_simple_and_padded(made):
+def test_boosted_is_between_simple_and_padded(made):
     cells = {
         method: read_json(made(method)[1].published("films", SNAPSHOT) / "manifest.json")["counts"]["ratings"]
         for method in METHODS
@@ -130,7 +133,7 @@ def test_a_boosted_release_lies_between_simple_and_padded(made):
     assert cells["predictive-simple"] < cells["predictive-boosted"] < cells["predictive-padded"]
 
 
-def test_no_source_id_is_anywhere_but_in_private(made):
+def test_source_ids_are_only_in_private(made):
     _, store = made("predictive-padded")
     ids = pq.read_table(store.private("films", SNAPSHOT) / "membership.parquet").column("user").to_pylist()
     assert len(ids) == 400 or len(ids) > 300
@@ -143,7 +146,7 @@ def test_no_source_id_is_anywhere_but_in_private(made):
             assert not any(f'"{i}"' in content.decode() for i in ids)
 
 
-def test_private_files_are_the_owners_alone_and_public_ones_everybodys(made):
+def test_modes_of_private_and_public_files(made):
     _, store = made("predictive-padded")
     for path in (store.root / "private").rglob("*"):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
@@ -151,6 +154,7 @@ def test_private_files_are_the_owners_alone_and_public_ones_everybodys(made):
         assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["predictive-padded", "predictive-simple"])
 def test_two_workers_make_the_same_bytes(made, method, tmp_path, monkeypatch):
     config, store = made(method)
@@ -163,7 +167,7 @@ def test_two_workers_make_the_same_bytes(made, method, tmp_path, monkeypatch):
         )
 
 
-def test_publishing_the_same_again_changes_nothing(made):
+def test_publishing_again_changes_nothing(made):
     config, store = made("predictive-padded")
     published = store.published("films", SNAPSHOT)
     before = {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in published.iterdir()}
@@ -171,7 +175,8 @@ def test_publishing_the_same_again_changes_nothing(made):
     assert {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in published.iterdir()} == before
 
 
-def test_publishing_other_bytes_for_a_published_snapshot_is_refused(made, config):
+@pytest.mark.slow
+def test_a_published_snapshot_cannot_be_changed(made, config):
     first, store = made("predictive-simple")
     published, private = store.published("films", SNAPSHOT), store.private("films", SNAPSHOT)
     before = published_bytes(published), (private / "membership.parquet").read_bytes()
@@ -181,7 +186,8 @@ def test_publishing_other_bytes_for_a_published_snapshot_is_refused(made, config
     assert (published_bytes(published), (private / "membership.parquet").read_bytes()) == before
 
 
-def test_a_crash_while_publishing_leaves_no_release_and_can_be_repeated(made, tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_crash_while_publishing_can_be_repeated(made, tmp_path, monkeypatch):
     from tasks.steps import publish
 
     config, _ = made("predictive-padded")
@@ -192,9 +198,9 @@ def test_a_crash_while_publishing_leaves_no_release_and_can_be_repeated(made, tm
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(publish, "write_json", full)
-    with pytest.raises(DiskFull, match="no space left") as told:
+    with pytest.raises(DiskFull, match="no space left") as error:
         pipeline.run(config, SNAPSHOT, store)
-    assert told.value.where == str(store.published("films", SNAPSHOT).parent)
+    assert error.value.where == str(store.published("films", SNAPSHOT).parent)
     assert list(store.published("films", SNAPSHOT).parent.iterdir()) == []  # nor what was arriving
     monkeypatch.setattr(publish, "write_json", real)
     pipeline.run(config, SNAPSHOT, store)
@@ -206,7 +212,7 @@ def test_a_crash_while_publishing_leaves_no_release_and_can_be_repeated(made, tm
     "problem",
     [OSError(errno.EDQUOT, "Disk quota exceeded"), OSError("80000 requested and 4064 written")],
 )
-def test_a_full_disk_is_said_in_any_step_and_leaves_nothing_of_it(made, tmp_path, monkeypatch, problem):
+def test_full_disk_in_a_step_leaves_nothing_of_it(made, tmp_path, monkeypatch, problem):
     config, _ = made("predictive-padded")
     store = Store(tmp_path)
 
@@ -214,14 +220,14 @@ def test_a_full_disk_is_said_in_any_step_and_leaves_nothing_of_it(made, tmp_path
         raise problem
 
     monkeypatch.setattr(profiles, "write_dense_blocks", full)
-    with pytest.raises(DiskFull, match="no space left") as told:
+    with pytest.raises(DiskFull, match="no space left") as error:
         pipeline.run(config, SNAPSHOT, store)
     step = store.private("films", SNAPSHOT) / "work" / "homogenization"
-    assert (told.value.where, told.value.exit_code, step.exists()) == (str(step), 1, False)
+    assert (error.value.where, error.value.exit_code, step.exists()) == (str(step), 1, False)
     assert (step.parent / "clustering" / "step.json").exists()
 
 
-def test_a_full_disk_while_judging_is_no_verdict(made, tmp_path, monkeypatch):
+def test_full_disk_while_judging_is_no_verdict(made, tmp_path, monkeypatch):
     config, _ = made("predictive-padded")
     store = Store(tmp_path)
 
@@ -236,8 +242,9 @@ def test_a_full_disk_while_judging_is_no_verdict(made, tmp_path, monkeypatch):
     assert not (private / "work" / "validate").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mended", [False, True], ids=["file alone", "file and manifest"])
-def test_a_candidate_changed_after_the_gate_is_not_published(made, tmp_path, mended):
+def test_candidate_changed_after_the_gate_is_refused(made, tmp_path, mended):
     config, _ = made("predictive-padded")
     store = Store(tmp_path)
     with pipeline.engine() as here:
@@ -253,7 +260,8 @@ def test_a_candidate_changed_after_the_gate_is_not_published(made, tmp_path, men
     assert not store.published("films", SNAPSHOT).exists()
 
 
-def test_a_verdict_of_another_gate_is_not_taken_over(made, tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_verdict_of_other_code_is_not_reused(made, tmp_path, monkeypatch):
     config, _ = made("predictive-padded")
     with pipeline.engine() as here:
         pipeline.execute(
@@ -267,21 +275,30 @@ def test_a_verdict_of_another_gate_is_not_taken_over(made, tmp_path, monkeypatch
             )
 
 
-def test_the_version_covers_the_judge_too():
+def test_code_version_covers_every_file_of_both_packages(tmp_path):
     here = Path(pipeline.__file__).parent
-    pipeline.code_version.cache_clear()
-    before = pipeline.code_version()
-    planted = here.with_name("checks") / "planted_for_a_test.py"
-    try:
-        planted.write_text('"""Not a check."""\n')
-        pipeline.code_version.cache_clear()
-        assert pipeline.code_version() != before
-    finally:
-        planted.unlink()
-        pipeline.code_version.cache_clear()
+    packages = [shutil.copytree(here.with_name(name), tmp_path / name) for name in ("tasks", "checks")]
+    before = pipeline.code_digest(*packages)
+    assert pipeline.code_version().endswith(before)
+    changed = {}
+    for package in packages:
+        kinds = {
+            file.suffix: file
+            for file in package.rglob("*")
+            if "__pycache__" not in file.parts and file.suffix
+        }
+        for file in kinds.values():
+            content = file.read_bytes()
+            file.write_bytes(content + b"\n")
+            changed[f"{package.name} {file.suffix}"] = pipeline.code_digest(*packages) != before
+            file.write_bytes(content)
+    assert changed.keys() >= {"tasks .py", "tasks .toml", "checks .py", "checks .j2", "checks .css"}
+    assert all(changed.values()), changed
+    assert pipeline.code_digest(*packages) == before
 
 
-def test_a_refused_rerun_leaves_the_published_releases_verdict(made):
+@pytest.mark.slow
+def test_refused_rerun_keeps_the_published_verdict(made):
     config, store = made("predictive-boosted")
     verdict = store.private("films", SNAPSHOT) / "verdict.json"
     before = verdict.read_bytes()
@@ -291,7 +308,7 @@ def test_a_refused_rerun_leaves_the_published_releases_verdict(made):
     assert verdict.read_bytes() == before
 
 
-def test_two_runs_of_one_snapshot_do_not_mix(made, tmp_path):
+def test_second_run_of_a_snapshot_is_refused(made, tmp_path):
     config, _ = made("predictive-padded")
     store = Store(tmp_path)
     with (
@@ -301,6 +318,7 @@ def test_two_runs_of_one_snapshot_do_not_mix(made, tmp_path):
         pipeline.run(config, SNAPSHOT, store)
 
 
+@pytest.mark.slow
 def test_observed_ratings_in_the_means_are_refused(made, tmp_path):
     config, _ = made("predictive-padded")
     kept = config.model_copy(
@@ -317,7 +335,7 @@ def test_observed_ratings_in_the_means_are_refused(made, tmp_path):
     assert not verdict["passed"]
 
 
-def test_sets_that_cannot_be_mended_are_refused_with_numbers(made, tmp_path):
+def test_unreachable_diversity_is_refused_with_numbers(made, tmp_path):
     config, _ = made("predictive-simple")
     harder = config.model_copy(
         update={"privacy": config.privacy.model_copy(update={"b": 2, "l": 30, "max_growth": 0.01})}
@@ -326,6 +344,7 @@ def test_sets_that_cannot_be_mended_are_refused_with_numbers(made, tmp_path):
         pipeline.run(harder, SNAPSHOT, Store(tmp_path))
 
 
+@pytest.mark.slow
 def test_pairs_are_topped_up_where_it_is_cheap(made, tmp_path):
     config, _ = made("predictive-simple")
     pairs = config.model_copy(
@@ -335,3 +354,24 @@ def test_pairs_are_topped_up_where_it_is_cheap(made, tmp_path):
     pipeline.run(pairs, SNAPSHOT, store)
     checks = read_json(store.published("films", SNAPSHOT) / "checks.json")
     assert next(check for check in checks if check["name"] == "diversity")["passed"]
+
+
+SETTINGS = [
+    {},
+    {"obfuscation": {"attribute": "gender"}},
+    {"privacy": {"method": "predictive-simple"}},
+    {"privacy": {"method": "microaggregation"}},
+    {"privacy": {"method": "microaggregation"}, "microaggregation": {"imputation": "central"}},
+    {"privacy": {"method": "microaggregation"}, "microaggregation": {"within_bins": True}},
+    {"privacy": {"method": "perturbation"}},
+    {"privacy": {"method": "obfuscation"}, "obfuscation": {"attribute": "gender"}},
+    {"privacy": {"method": "suppression"}},
+]
+
+
+@pytest.mark.parametrize("tables", SETTINGS)
+def test_graph_gives_every_step_its_inputs(config, tables):
+    for step, needed in methods.graph(config(**tables)).items():
+        places = {name: Path(name) for name in needed}
+        opened = pipeline._open_inputs(pipeline.step_module(step).Inputs, places)
+        assert {place for place in vars(opened).values() if place} == set(places.values())

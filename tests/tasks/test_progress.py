@@ -1,4 +1,4 @@
-"""How far a step is, as the log and a person at a terminal see it."""
+"""Test how progress is reported in the log and at a terminal."""
 
 import io
 import logging
@@ -6,7 +6,8 @@ import logging
 import pytest
 from rich.console import Console
 
-from tasks import display, pipeline
+from tasks import pipeline
+from tasks.cli import _display as display
 from tasks.progress import LogProgress, StepProgress
 from tasks.store import Store
 from tests.conftest import SNAPSHOT
@@ -19,11 +20,11 @@ def lines(caplog):
     return lambda: [record.getMessage() for record in caplog.records]
 
 
-def test_the_log_has_quarters_and_the_time_left(lines):
+def test_log_has_quarters_and_time_left(lines):
     now = iter(range(0, 1000, 10))
-    tell = LogProgress(lambda: float(next(now)))
+    report = LogProgress(lambda: float(next(now)))
     for done in range(101):
-        tell("padding", done, 100)
+        report("padding", done, 100)
     assert lines() == [
         "padding: 0 of 100",
         "padding: 25 of 100, about 30 s left",
@@ -33,12 +34,12 @@ def test_the_log_has_quarters_and_the_time_left(lines):
     ]
 
 
-def test_time_left_is_of_what_is_counted(lines):
+def test_time_left_is_of_the_counted_part(lines):
     """A hundred seconds of something else, then a block in ten."""
     now = iter([0.0, 100.0, 110.0])
-    tell = LogProgress(lambda: next(now))
+    report = LogProgress(lambda: next(now))
     for done, total in ((0, 1), (0, 4), (1, 4), (4, 4)):
-        tell("evaluate", done, total)
+        report("evaluate", done, total)
     assert lines() == [
         "evaluate: begins",
         "evaluate: 0 of 4",
@@ -47,12 +48,12 @@ def test_time_left_is_of_what_is_counted(lines):
     ]
 
 
-def test_no_time_left_is_said_where_none_is_known(lines):
+def test_no_time_left_where_unknown(lines):
     """What nobody saw begin: the first report starts the clock."""
     now = iter([0.0, 10.0])
-    tell = LogProgress(lambda: next(now))
+    report = LogProgress(lambda: next(now))
     for done in (5, 10, 20):
-        tell("audit", done, 20)
+        report("audit", done, 20)
     assert lines() == ["audit: 5 of 20", "audit: 10 of 20, about 20 s left", "audit: 20 of 20"]
 
 
@@ -69,23 +70,23 @@ def test_no_time_left_is_said_where_none_is_known(lines):
         ([(0, 0)], ["begins"]),
     ],
 )
-def test_whatever_a_step_reports_is_logged(lines, reports, logged):
-    tell = LogProgress(lambda: 0.0)
+def test_step_reports_are_logged(lines, reports, logged):
+    report = LogProgress(lambda: 0.0)
     for done, total in reports:
-        tell("step", done, total)
+        report("step", done, total)
     assert [line.removeprefix("step: ").split(",")[0] for line in lines()] == logged
 
 
-def test_a_step_begins_and_ends_whatever_it_says_itself():
-    told = []
-    StepProgress("silent", lambda *step: told.append(step)).finish()
-    talkative = StepProgress("talkative", lambda *step: told.append(step))
+def test_silent_steps_begin_and_end():
+    reported = []
+    StepProgress("silent", lambda *step: reported.append(step)).finish()
+    talkative = StepProgress("talkative", lambda *step: reported.append(step))
     talkative(2, 3)
     talkative.finish()
-    complete = StepProgress("complete", lambda *step: told.append(step))
+    complete = StepProgress("complete", lambda *step: reported.append(step))
     complete(3, 3)
     complete.finish()
-    assert told == [
+    assert reported == [
         ("silent", 0, 1),
         ("silent", 1, 1),
         ("talkative", 0, 1),
@@ -96,20 +97,21 @@ def test_a_step_begins_and_ends_whatever_it_says_itself():
     ]
 
 
-def test_a_step_run_as_by_airflow_is_in_the_log(lines, config, tmp_path):
+def test_run_step_logs_progress(lines, config, tmp_path):
     pipeline.run_step("sampling", config(), SNAPSHOT, Store(tmp_path))
     assert "sampling: begins" in lines()
     assert "sampling: 1 of 1" in lines()
     assert any(line.startswith("ingest: ") and "of" in line for line in lines())
 
 
-def test_a_terminal_shows_a_bar_with_the_time_left(monkeypatch):
+def test_bars(monkeypatch):
+    """A terminal shows a bar with the time left."""
     terminal = io.StringIO()
     monkeypatch.setattr(display, "ERR", Console(file=terminal, force_terminal=True, width=100))
-    with display.progress_bars() as tell:
-        tell("padding", 0, 1)
-        tell("padding", 3, 12)
-        tell("shadow binning", 0, 1)
+    with display.progress_bars() as report:
+        report("padding", 0, 1)
+        report("padding", 3, 12)
+        report("shadow binning", 0, 1)
     shown = terminal.getvalue()
     assert "padding" in shown
     assert "3/12" in shown
@@ -117,9 +119,9 @@ def test_a_terminal_shows_a_bar_with_the_time_left(monkeypatch):
     assert "-:--:--" in shown  # the time left, not known yet
 
 
-def test_elsewhere_progress_goes_to_the_log(lines, monkeypatch):
+def test_progress_goes_to_the_log_without_terminal(lines, monkeypatch):
     monkeypatch.setattr(display, "ERR", Console(file=io.StringIO(), force_terminal=False))
-    with display.progress_bars() as tell:
-        tell("expand", 0, 4)
-        tell("expand", 4, 4)
+    with display.progress_bars() as report:
+        report("expand", 0, 4)
+        report("expand", 4, 4)
     assert lines() == ["expand: 0 of 4", "expand: 4 of 4"]

@@ -1,3 +1,5 @@
+"""Test the store: who may read files, and that writes are atomic."""
+
 import datetime
 import json
 import os
@@ -12,7 +14,7 @@ def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_private_directories_are_the_owners_alone(tmp_path):
+def test_private_directories_are_0700(tmp_path):
     old = os.umask(0o022)
     try:
         path = Store(tmp_path / "s").private("films", datetime.date(2026, 1, 1))
@@ -22,7 +24,7 @@ def test_private_directories_are_the_owners_alone(tmp_path):
     assert [mode(p) for p in (path, path.parent, path.parent.parent)] == [0o700] * 3
 
 
-def test_a_private_directory_somebody_made_before_is_closed(tmp_path):
+def test_existing_private_directory_is_closed(tmp_path):
     (tmp_path / "private" / "films").mkdir(parents=True)
     for place in (tmp_path / "private", tmp_path / "private" / "films"):
         place.chmod(0o755)
@@ -30,14 +32,15 @@ def test_a_private_directory_somebody_made_before_is_closed(tmp_path):
     assert [mode(p) for p in (path, path.parent, path.parent.parent)] == [0o700] * 3
 
 
-def test_files_made_as_owner_only_are_0600(tmp_path):
+def test_owner_only(tmp_path):
+    """Files written inside owner_only have mode 0600."""
     with owner_only():
         write_bytes(tmp_path / "a", b"x")
         (tmp_path / "b").write_text("y")
     assert mode(tmp_path / "a") == mode(tmp_path / "b") == 0o600
 
 
-def test_restrict_mends_what_another_process_wrote(tmp_path):
+def test_restrict_corrects_modes(tmp_path):
     (tmp_path / "d").mkdir(mode=0o755)
     (tmp_path / "d" / "f").write_text("x")
     (tmp_path / "d" / "f").chmod(0o644)
@@ -46,7 +49,7 @@ def test_restrict_mends_what_another_process_wrote(tmp_path):
     assert mode(tmp_path / "d" / "f") == 0o600
 
 
-def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch):
+def test_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
     write_bytes(tmp_path / "f", b"old")
 
     def full(*_):
@@ -59,7 +62,8 @@ def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch
     assert [p.name for p in tmp_path.iterdir()] == ["f"]
 
 
-def test_json_refuses_nan_and_is_canonical(tmp_path):
+def test_write_json(tmp_path):
+    """JSON with NaN is refused; the digest does not depend on the order of keys."""
     with pytest.raises(ValueError, match="JSON compliant"):
         write_json(tmp_path / "j", {"x": float("nan")})
     assert not (tmp_path / "j").exists()
@@ -68,7 +72,7 @@ def test_json_refuses_nan_and_is_canonical(tmp_path):
     assert digest_of({"b": 1, "a": 2}) == digest_of({"a": 2, "b": 1})
 
 
-def test_digests_of_a_directory_leave_hidden_files_out(tmp_path):
+def test_directory_digests_ignore_hidden_files(tmp_path):
     (tmp_path / "x").write_text("1")
     (tmp_path / ".lock").write_text("2")
     assert list(files_below(tmp_path)) == ["x"]

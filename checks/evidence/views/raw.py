@@ -1,80 +1,77 @@
-"""The raw data with the names removed, as if published: one record per person, with days where there are any.
+"""Show the raw data with the names removed as if they were published: one record per person, with days where known.
 
-Every attack runs on it as on a release: to tell an owner how exposed the data are today (`murmur attack`), and
-as the positive control of the gate (an attack that cannot break even this shows nothing by failing elsewhere).
+Every attack runs on this view as on a release: to show an owner how exposed the data are today (`murmur attack`), and
+as the positive control of the gate (an attack that cannot break the raw data proves nothing by failing elsewhere).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 
-from checks.profiles import Profiles
-from checks.release import BLOCK_CELLS, Release
-from checks.truth import Truth
+from checks.evidence import release_view
+from checks.evidence.case import Case
+from checks.evidence.profiles import Profiles
+from checks.evidence.release_view import Listing, ReleaseView
+from checks.evidence.truth import Truth
+
+MIN_CONTROL_SHARE = 0.5  # share of the raw data that an attack must break to count as working
 
 
-class RawRelease(Release):
-    """A truth dressed as a release; nothing of it is ever written as one."""
+class RawRelease(ReleaseView):
+    """Represent the source ratings as a release; nothing of it is ever written as one."""
 
     def __init__(self, truth: Truth, *, low: float, high: float, k: int = 1) -> None:
-        users = truth.users
+        users, items = truth.ratings.shape
         self.truth = truth
-        self.k, self.l, self.b, self.min_contributors = k, 1, 1, 1
-        self.low, self.high, self.step = low, high, 0.0
-        self.dtype = np.dtype("<f4")
-        self.items = pa.nulls(truth.ratings.shape[1], pa.string())
-        self.pseudonyms = pa.array([str(row) for row in range(users)], pa.string())
-        self.groups = self.member_group = np.arange(users, dtype=np.int32)
-        self.sizes = np.ones(users, dtype=np.int32)
-        self.manifest = {
+        names = pa.array([str(row) for row in range(users)], pa.string())
+        rows = np.arange(users, dtype=np.int32)
+        listing = Listing(pa.nulls(items, pa.string()), rows, np.ones(users, dtype=np.int32), names, rows)
+        counts = {"users": users, "items": items, "groups": users, "ratings": int(truth.ratings.nnz)}
+        manifest = {
             "method": "raw",
             "series": "unchecked",
             "privacy": {"k": k, "l": 1, "b": 1, "min_contributors": 1},
-            "counts": {
-                "users": users,
-                "items": self.n_items,
-                "groups": users,
-                "ratings": int(truth.ratings.nnz),
-            },
+            "counts": counts,
             "rating_scale": [low, high],
             "withheld": {"users": 0, "items": 0, "why": ""},
         }
+        super().__init__(manifest, listing, step=0.0, dtype=np.dtype("<f4"))
 
     def close(self) -> None:
-        """There are no working files: the truth has its own."""
+        """Do nothing: the working files are those of the source ratings."""
 
     @property
     def dated(self) -> bool:
-        """The raw data tell when, where the source does."""
+        """Whether the source has the days of the ratings."""
         return self.truth.days is not None
 
     @property
     def profile_of_group(self) -> np.ndarray:  # type: ignore[override]
-        """Everybody for themselves: two people with the same ratings are still two records."""
+        """One number per person: two people with the same ratings are still two records."""
         return np.arange(self.n_groups)
 
     @property
-    def lengths(self) -> np.ndarray:  # type: ignore[override]
-        """Everybody's number of ratings."""
+    def lengths(self) -> np.ndarray:
+        """Number of ratings of every person."""
         return np.diff(self.truth.ratings.indptr)
 
     def blocks(self) -> Iterator[Profiles]:
-        """Everybody's ratings, a few people at a time."""
+        """Yield the ratings of some people at a time."""
         return (self._block(start, stop) for start, stop in self.ranges())
 
-    def long_blocks(self) -> Iterator[Profiles]:
-        """The same by the number of ratings, which fill little of a full table."""
+    def long_blocks(self) -> Iterable[Profiles]:
+        """Yield blocks with about equal numbers of ratings, which fill little of a full table."""
         indptr = self.truth.ratings.indptr
         start = 0
         while start < self.n_groups:
-            enough = int(np.searchsorted(indptr, indptr[start] + BLOCK_CELLS, side="right")) - 1
+            enough = int(np.searchsorted(indptr, indptr[start] + release_view.BLOCK_CELLS, side="right")) - 1
             stop = min(max(enough, start + 1), self.n_groups)
             yield self._block(start, stop)
             start = stop
 
-    def values_seen(self, most: int) -> tuple[np.ndarray, bool]:
-        """The different ratings people gave."""
+    def distinct_values(self, most: int) -> tuple[np.ndarray, bool]:
+        """Return the different ratings that were given, and whether these are all of them."""
         values, counts = self.truth.value_counts
         return values, len(values) <= most and int(counts.sum()) == self.truth.ratings.nnz
 
@@ -87,3 +84,27 @@ class RawRelease(Release):
         return Profiles(
             start, indptr - indptr[0], items, ratings.data[cells], self.n_items, self.low, 0.0, days
         )
+
+
+def raw_view(case: Case) -> Case:
+    """Return the case in which the same people's raw data are published with only the names removed."""
+    if is_raw(case):
+        return case
+    return case.cached("raw", lambda: _raw(case))
+
+
+def is_raw(case: Case) -> bool:
+    """Return whether the case shows raw data, which promise nothing."""
+    return isinstance(case.release, RawRelease)
+
+
+def _raw(case: Case) -> Case:
+    truth = case.truth.listed_at(np.arange(case.truth.users, dtype=np.int32))
+    return case.with_release(
+        RawRelease(truth, low=case.release.low, high=case.release.high, k=case.release.k), truth
+    )
+
+
+def allowed_text(case: Case, allowed: float) -> str:
+    """Return the part of a detail sentence that names the allowed risk; empty for raw data."""
+    return "" if is_raw(case) else f", allowed 1/k = {allowed:.4f}"

@@ -1,14 +1,13 @@
-"""The shadow: the same method on the ratings of fewer people, the only place where absent people exist.
+"""Open the shadow release: the same method on the ratings of fewer people, the only data with absent people.
 
-A release contains everybody, so nobody is left to tell an attack's luck from its success. Evaluate makes a second
-release from 90 % of the ratings and some people fewer (tasks/steps/evaluate.py); opened here as a case of its own,
-its truth has `row_of_user` = −1 for the absent. What is known about members comes from ratings that went into the
-shadow, about absent people from all of theirs: the strongest attack there is on either.
+A release contains every person, so it has no absent people to measure an attack's luck with. Evaluate makes a second
+release from 90 % of the ratings and without some people (tasks/steps/evaluate.py). Opened here as a case of its own,
+its truth has `row_of_user` = −1 for the absent. Knowledge about members comes from ratings that went into the shadow,
+knowledge about absent people from all of theirs: the strongest attack on either.
 """
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -16,26 +15,30 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
-from checks.raw import RawRelease
-from checks.release import DATA_FILES, Release
-from checks.seeds import seeded
-from checks.truth import Membership, Truth
+from checks.evidence.case import Case
+from checks.evidence.membership import Membership
+from checks.evidence.release import DATA_FILES, Release
+from checks.evidence.seeds import seeded
+from checks.evidence.truth import Truth
+from checks.evidence.views.raw import RawRelease, is_raw
 from tasks.errors import MurmurError, Refused, is_full
 from tasks.store import digest
-
-if TYPE_CHECKING:
-    from checks.case import Case
 
 ABSENT_SHARE = 0.05  # of the raw data's people, as of the shadow's
 MOST_ABSENT = 500
 MOST_PEOPLE = 50_000  # of the raw data's people in a control that needs them rearranged
-FEWEST_USERS = 500  # smaller data spare nobody: utility needs every rating that is held out
+FEWEST_USERS = 500  # smaller data leave out no person: utility needs every rating that is held out
 _SAME = ("method", "privacy", "rating_scale", "rating_step", "rating_encoding", "unit")
 
 
-def open_shadow(case: "Case") -> "Case":
-    """The shadow of a release; of the raw data, the raw data without some people."""
-    if isinstance(case.release, RawRelease):
+def shadow_view(case: Case) -> Case:
+    """Return the shadow of a release, as it is published; refuse where there is none."""
+    return case.cached("shadow", lambda: open_shadow(case))
+
+
+def open_shadow(case: Case) -> Case:
+    """Open the shadow of a release; of raw data, the raw data without some people."""
+    if is_raw(case):
         return _raw_shadow(case)
     if case.private is None:
         raise Refused("there is no private directory with the shadow release", remedy="run `murmur audit`")
@@ -43,7 +46,7 @@ def open_shadow(case: "Case") -> "Case":
     try:
         return _read(case, directory)
     except Exception as problem:
-        if is_full(problem):  # that says nothing about the shadow
+        if is_full(problem):  # a full disk is no finding about the shadow
             raise
         # Damaged files raise whatever their reader meets first, and it may quote a source id.
         why = (
@@ -58,19 +61,19 @@ def open_shadow(case: "Case") -> "Case":
         ) from None
 
 
-def absent_people(shadow: "Case") -> np.ndarray:
-    """People (rows of the shadow's truth) with ratings who are not in the shadow."""
+def absent_people(shadow: Case) -> np.ndarray:
+    """Return the people (rows of the shadow's truth) with ratings who are not in the shadow."""
     rated = np.diff(shadow.truth.ratings.indptr)
     return np.flatnonzero((shadow.truth.row_of_user < 0) & (rated > 0))
 
 
-def can_spare(case: "Case") -> bool:
-    """Whether a shadow must have been made without some people: there are enough, and the rest forms its groups."""
+def can_spare(case: Case) -> bool:
+    """Test whether a shadow must have been made without some people: enough people remain to form groups."""
     users, release = case.truth.users, case.release
     return users >= FEWEST_USERS and (1 - ABSENT_SHARE) * users >= 2 * release.k * release.l
 
 
-def _read(case: "Case", directory: Path) -> "Case":
+def _read(case: Case, directory: Path) -> Case:
     release = Release(directory, case.private)
     if any(release.manifest["files"].get(name) != digest(directory / name) for name in DATA_FILES):
         raise Refused("its files are not those its manifest names")
@@ -87,12 +90,12 @@ def _read(case: "Case", directory: Path) -> "Case":
     if (group >= 0).sum() != len(release.pseudonyms) or ((group < 0) != (membership.groups < 0)).any():
         raise Refused("its members are not those its membership lists")
     held_out = _held_out(directory, membership, release.n_items)
-    truth = _part(case.truth, rows, held_out, membership, group)
-    return replace(case, release=release, given_truth=truth)
+    truth = _select(case.truth, rows, held_out, membership, group)
+    return case.with_release(release, truth)
 
 
 def _held_out(directory: Path, membership: Membership, n_items: int) -> np.ndarray:
-    """The ratings held out of members, as row of the membership · items + item."""
+    """Return the ratings held out of members, as row of the membership · items + item."""
     table = pq.read_table(directory / "held_out.parquet", columns=["pseudonym", "item"])
     user = _places(table.column("pseudonym").combine_chunks(), membership.pseudonyms)
     item = table.column("item").to_numpy().astype(np.int64)
@@ -102,14 +105,14 @@ def _held_out(directory: Path, membership: Membership, n_items: int) -> np.ndarr
 
 
 def _places(wanted: pa.StringArray, among: pa.StringArray) -> np.ndarray:
-    """Where each string is; −1: nowhere."""
+    """Return the position of each string; −1: not found."""
     return pc.fill_null(pc.index_in(wanted, value_set=among), -1).to_numpy().astype(np.int64)
 
 
-def _part(
+def _select(
     truth: Truth, rows: np.ndarray, held_out: np.ndarray, membership: Membership, group: np.ndarray
 ) -> Truth:
-    """Some people of a truth, without what was held out; small enough to be held (MOST_PEOPLE)."""
+    """Return some people of a truth without what was held out; small enough to be held in memory (MOST_PEOPLE)."""
     counts = np.diff(truth.ratings.indptr)[rows]
     owner = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
     places = np.arange(len(owner)) + np.repeat(
@@ -136,31 +139,31 @@ def _part(
     )
 
 
-def some_people(truth: Truth, always: np.ndarray) -> np.ndarray:
-    """Rows of at most MOST_PEOPLE, `always` among them, in order: a crowd large enough for a control."""
+def control_crowd(truth: Truth, always: np.ndarray) -> np.ndarray:
+    """Return the rows of at most MOST_PEOPLE people, `always` among them, in order: a crowd for a control."""
     if truth.users <= MOST_PEOPLE:
         return np.arange(truth.users)
     others = seeded("crowd").permutation(np.setdiff1d(np.arange(truth.users), always))
     return np.sort(np.concatenate([always, others[: MOST_PEOPLE - len(always)]]))
 
 
-def _raw_shadow(case: "Case") -> "Case":
-    """The raw data without the records of some people, who are still known: a control that must succeed."""
+def _raw_shadow(case: Case) -> Case:
+    """Return the raw data without the records of some people, who are still known: a control that must succeed."""
     truth = case.truth
     count = min(int(ABSENT_SHARE * truth.users), MOST_ABSENT)
     absent = seeded("absent").choice(truth.users, count, replace=False)
-    chosen = some_people(truth, absent)
+    chosen = control_crowd(truth, absent)
     present = ~np.isin(chosen, absent)
     group = np.where(present, np.cumsum(present) - 1, -1).astype(np.int32)
-    known = part_of(truth, chosen, group)
-    inside = part_of(known, np.flatnonzero(present), group[present])
+    known = select_people(truth, chosen, group)
+    inside = select_people(known, np.flatnonzero(present), group[present])
     release = RawRelease(inside, low=case.release.low, high=case.release.high, k=case.release.k)
-    return replace(case, release=release, given_truth=known)
+    return case.with_release(release, known)
 
 
-def part_of(truth: Truth, rows: np.ndarray, group: np.ndarray) -> Truth:
-    """These people of a truth, listed at these places."""
-    return _part(truth, rows, np.empty(0, np.int64), _members(truth.membership, rows), group)
+def select_people(truth: Truth, rows: np.ndarray, group: np.ndarray) -> Truth:
+    """Return these people of a truth, listed in these rows."""
+    return _select(truth, rows, np.empty(0, np.int64), _members(truth.membership, rows), group)
 
 
 def _members(membership: Membership, rows: np.ndarray) -> Membership:

@@ -1,13 +1,13 @@
-"""`murmur compare`: several methods and settings on the same ratings, risk against utility.
+"""Compare several methods and settings on the same ratings: risk against utility (`murmur compare`).
 
-Each entry is made, judged and thrown away: candidates lie in a directory of their own below the store's private/, and
-nothing is published. Ratings are read once. Risk is the gate's: the upper bound of what each attack achieves on the
-candidate made from all ratings, or what it achieved where it has no interval. Attacks of two kinds: those held to 1/k,
-which name people or undo their disguise, and of which `worst_risk` is the highest bound; and those that learn
-something else (membership, attributes, what a group's means tell), each on a scale of its own. Where groups are
-published, two attacks tell of the least protected person (checks/linkage/every_target.py) instead of people in
-general: they have no interval, and `worst_risk`, which compares chances in general, leaves them to the table. Utility
-is that of recommenders trained on the shadow's release (compare_utility.py).
+Each entry is made, judged and deleted: candidates are written to a directory of their own below the store's private/,
+and nothing is published. Ratings are read once. Risk is the gate's: the upper bound of each attack's success on the
+candidate made from all ratings, or the observed success where an attack has no interval. Attacks are of two kinds.
+Those with the threshold 1/k re-identify people or undo their disguise; `worst_risk` is the highest of their upper
+bounds. The others infer something else (membership, attributes, what a group's means reveal), each on a scale of its
+own. Where groups are published, two attacks report the least protected person (checks/linkage/worst_target.py) instead
+of an average over people: they have no interval, so `worst_risk`, which compares averages, leaves them out, and the
+table shows them. Utility is that of recommenders trained on the shadow run's release (utility.py).
 """
 
 import contextlib
@@ -17,7 +17,6 @@ import logging
 import os
 import tempfile
 import time
-import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,8 +24,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from checks.case import Case
-from checks.exposure import raw_case
+from checks.evidence.case import Case
+from checks.evidence.opened_cases import raw_case
 from checks.gate import run_check
 from checks.registry import registered
 from checks.utility import utility as shadow_utility
@@ -34,13 +33,13 @@ from tasks import pipeline
 from tasks.config import ReleaseConfig
 from tasks.config.gate import check_names
 from tasks.engine import engine, single_threaded
-from tasks.errors import MurmurError, Refused, UsageError
+from tasks.errors import MurmurError, Refused, UsageError, place_of
 from tasks.keys import OwnerKey
 from tasks.progress import Progress, StepProgress, log_progress
 from tasks.store import Store, digest, digest_of, make_private, owner_only, read_json, remove, write_bytes
-from tasks.studies.compare_entries import Entry, read
-from tasks.studies.compare_plot import draw
-from tasks.studies.compare_utility import Held, measure_original, measure_release, read_held, summary
+from tasks.studies.compare.entries import Entry, parse_entries
+from tasks.studies.compare.plot import draw
+from tasks.studies.compare.utility import Held, measure_original, measure_release, read_held, summary
 
 log = logging.getLogger("murmur")
 
@@ -59,34 +58,34 @@ def compare(
     progress: Progress | None = None,
     notes: Path | None = None,
 ) -> dict[str, Any]:
-    """Make and judge every entry of `methods`; returns the answer as JSON.
+    """Make and judge every entry of `methods`, and return the result as JSON.
 
     An entry that cannot be made has the status "failed", and the others are compared; when none can be made, that is an
-    error. `key` replaces the owner's secret where nothing private is compared and anybody shall get the same figures.
-    `notes` is a file for the rows so far: an interrupted comparison of the same ratings goes on where it was.
+    error. `key` replaces the owner's secret where the ratings are public and the figures must be reproducible.
+    `notes` is a file for the finished rows: an interrupted comparison of the same ratings continues from there.
     """
-    entries = read(methods, config)
+    entries = parse_entries(methods, config)
     if plot:
         _refuse_no_file(plot)
-    tell = progress or log_progress
+    show_progress = progress or log_progress
     with owner_only(), _place(store) as place, engine() as workers:
         inside = Store(place)
         work = inside.private(config.release.name, snapshot) / "work"
         key = key or OwnerKey.load(store.root)
-        run = pipeline.Run(config, snapshot, inside, key, workers, work, tell)
+        run = pipeline.Run(config, snapshot, inside, key, workers, work, show_progress)
         ingest = pipeline.execute("ingest", run)
         _refuse_few_people(entries, ingest["counts"]["users"])
         made, originals = _noted(notes, ingest)
         study = Study(run, ingest, place, originals)
         rows, problems = [], []
         for number, entry in enumerate(entries):
-            tell("compare", number, len(entries) + 1)
+            show_progress("compare", number, len(entries) + 1)
             log.info("compare: %s", entry.text)
             which = digest_of(entry.config.model_dump(mode="json"))
             if which not in made:
                 try:
                     made[which] = study.row(entry)
-                except Exception as problem:  # whatever it is, it is this entry's, and the others took hours
+                except Exception as problem:  # this entry's alone; the others may have taken hours
                     problems.append(problem)
                     rows.append(_failed(entry, problem))
                     continue
@@ -95,9 +94,9 @@ def compare(
             rows.append(made[which])
         if len(problems) == len(entries):
             raise problems[0]
-        tell("compare", len(entries), len(entries) + 1)
+        show_progress("compare", len(entries), len(entries) + 1)
         original = study.original_row()
-        tell("compare", len(entries) + 1, len(entries) + 1)
+        show_progress("compare", len(entries) + 1, len(entries) + 1)
     result = {
         "snapshot": snapshot.isoformat(),
         "dataset": config.source.format,
@@ -112,7 +111,7 @@ def compare(
 
 @contextlib.contextmanager
 def _place(store: Store) -> Iterator[Path]:
-    """A directory of the owner's for everything made here, gone afterwards; and what a killed comparison left goes."""
+    """Make a private directory for this comparison, removed afterwards; remove those of killed comparisons."""
     private = store.root / "private"
     make_private(private, below=store.root)
     for left in private.glob(f"{PREFIX}*"):
@@ -128,7 +127,7 @@ def _place(store: Store) -> Iterator[Path]:
 
 
 def _refuse_no_file(plot: Path) -> None:
-    """Said before the work, not after it."""
+    """Refuse a plot that cannot be written before the work, not after it."""
     try:
         plot.parent.mkdir(parents=True, exist_ok=True)
         usable = not plot.is_dir() and os.access(plot.parent, os.W_OK)
@@ -143,7 +142,7 @@ def _refuse_no_file(plot: Path) -> None:
 
 
 def _refuse_few_people(entries: list[Entry], users: int) -> None:
-    """Ratings are read once, for everybody: whether they suffice for an entry's promises is asked here."""
+    """Refuse entries whose promises need more people than the ratings have; ingest reads once for all entries."""
     for entry in entries:
         privacy = entry.config.privacy
         if users // privacy.k < privacy.l:
@@ -155,7 +154,7 @@ def _refuse_few_people(entries: list[Entry], users: int) -> None:
 
 
 def _noted(notes: Path | None, ingest: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The rows, and what was found about the original, of an earlier run of the same code on the same ratings."""
+    """Return the rows and the figures of the original from an earlier run of the same code on the same ratings."""
     if notes and notes.exists():
         found = read_json(notes)
         if found["of"] == _version(ingest):
@@ -173,13 +172,9 @@ def _version(ingest: dict[str, Any]) -> str:
 
 
 def _failed(entry: Entry, problem: Exception) -> dict[str, Any]:
-    """The row of an entry that could not be made. A foreign exception may quote a source id: only its kind and place
-    are told."""
-    if isinstance(problem, MurmurError):
-        why = problem.what
-    else:
-        place = traceback.extract_tb(problem.__traceback__)[-1]
-        why = f"unexpected {type(problem).__name__} in {Path(place.filename).name}, line {place.lineno}"
+    """Return the row of an entry that could not be made. An unexpected exception may quote a source id: only its type
+    and its place are shown."""
+    why = problem.what if isinstance(problem, MurmurError) else f"unexpected {place_of(problem)}"
     log.warning("compare: %s failed: %s", entry.text, why)
     return {
         "method": entry.method,
@@ -189,6 +184,7 @@ def _failed(entry: Entry, problem: Exception) -> dict[str, Any]:
         "failed": [],
         "why": why,
         "risk": {},
+        "not_applicable": [],
         **_worst({}),
         "utility": {},
         "recommenders": {},
@@ -199,7 +195,7 @@ def _failed(entry: Entry, problem: Exception) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Study:
-    """The ratings all entries share, and what was already found about the original."""
+    """Hold the ratings that all entries share, and the figures of the original so far."""
 
     run: pipeline.Run
     ingest: dict[str, Any]
@@ -207,7 +203,7 @@ class Study:
     originals: dict[str, dict[str, dict[str, float]]]
 
     def row(self, entry: Entry) -> dict[str, Any]:
-        """Make an entry's candidate, let the gate judge it, train on its shadow."""
+        """Make an entry's candidate, let the gate judge it, train on its shadow release."""
         run = replace(self.run, config=entry.config, given={"ingest": self.ingest}, seconds={})
         validated = run.work / "validate"
         remove(validated)  # another entry's
@@ -231,9 +227,10 @@ class Study:
             "k": entry.config.privacy.k,
             "status": "refused" if refusal else "published",
             "failed": verdict["failed"],
-            # Which checks refuse it suffices; a step that refuses to make it has no check's name.
+            # `failed` names the checks that refuse it; a step that refuses to make it says why here.
             "why": refusal.what if refusal and not judged else None,
             "risk": _risks(attacks),
+            "not_applicable": [name for name, found in attacks.items() if not found["applicable"]],
             **_worst(attacks),
             "utility": utility,
             "recommenders": figures,
@@ -242,24 +239,25 @@ class Study:
         }
 
     def original_row(self) -> dict[str, Any]:
-        """The ratings with the names removed: what the attacks achieve on them, what can be learned from them."""
-        tell = StepProgress("original", self.run.progress)
+        """Return the row of the ratings with only the names removed: the attacks' success and the utility."""
+        show_progress = StepProgress("original", self.run.progress)
         checks = [registered()[name] for name in check_names(("attacks",))]
         attacks = {}
         with (
-            pipeline.measured("original", self.run),
+            pipeline.log_cpu_time("original", self.run),
             single_threaded(),
             contextlib.closing(self._raw()) as case,
         ):
             for done, check in enumerate(checks, start=1):
                 attacks[check.name] = run_check(check, case, check.threshold).to_json()
-                tell(done, len(checks))
+                show_progress(done, len(checks))
                 case.forget()
-        # Where an entry leaves items out, what it is compared with is of the others: the whole is told here.
+        # An entry that leaves items out is compared with the original without them; this row is for all items.
         whole = max(self.originals, key=lambda split: int(split.partition(" ")[0]), default=None)
         figures = self.originals[whole] if whole else {}
         return {
             "risk": _risks(attacks),
+            "not_applicable": [name for name, found in attacks.items() if not found["applicable"]],
             **_worst(attacks),
             "utility": summary(figures, figures) if figures else {},
             "recommenders": figures,
@@ -275,25 +273,26 @@ class Study:
         release = evaluated / "shadow-release"
         held = read_held(release, Path(self.ingest["path"]))
         scale = run.config.source.scale
-        with pipeline.measured("recommenders", run):
+        with pipeline.log_cpu_time("recommenders", run):
             split = f"{held.known.shape[1]} {digest(release / 'held_out.parquet')}"
             original = self._original(split, held, run)
-            tell = StepProgress("recommenders", run.progress)
-            found = measure_release(release, held, scale, self.place, run.engine, tell)
+            show_progress = StepProgress("recommenders", run.progress)
+            found = measure_release(release, held, scale, self.place, run.engine, show_progress)
         return {**summary(found, original), **shadow_utility.summary(evaluated)}, found
 
     def _original(self, split: str, held: Held, run: pipeline.Run) -> dict[str, dict[str, float]]:
-        """Trained on the 90 % themselves; the same 90 % for all entries, unless one needs everybody to form groups."""
+        """Return the figures of training on the 90 % themselves: the same 90 % for all entries, unless one needs all
+        people to form groups."""
         if split not in self.originals:
-            tell = StepProgress("original recommenders", run.progress)
+            show_progress = StepProgress("original recommenders", run.progress)
             self.originals[split] = measure_original(
-                held, run.config.source.scale, self.place, run.engine, tell
+                held, run.config.source.scale, self.place, run.engine, show_progress
             )
         return self.originals[split]
 
 
 def _risks(attacks: dict[str, dict[str, Any]]) -> dict[str, float | None]:
-    """Each attack's upper bound; where it has no interval, what it achieved."""
+    """Return each attack's upper bound; where it has no interval, the observed success."""
     return {
         name: found["observed"] if found["ci_high"] is None else found["ci_high"]
         for name, found in attacks.items()
@@ -301,8 +300,8 @@ def _risks(attacks: dict[str, dict[str, Any]]) -> dict[str, float | None]:
 
 
 def _worst(attacks: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The highest bound among the attacks that are held to 1/k: those whose own threshold is 1. Of equal ones, one that
-    names people rather than one that undoes their disguise."""
+    """Return the highest upper bound among the attacks with the threshold 1/k: those whose registered threshold is 1.
+    Of equal ones, prefer one that re-identifies people to one that undoes their disguise."""
     held = {
         name: found["ci_high"]
         for name, found in attacks.items()

@@ -1,4 +1,4 @@
-"""What `murmur compare --methods` asks for: methods with optional settings, such as `microaggregation:k=20`."""
+"""Parse `murmur compare --methods`: methods with optional settings, such as `microaggregation:k=20`."""
 
 import tomllib
 from dataclasses import dataclass
@@ -8,17 +8,10 @@ from tasks import methods
 from tasks.config import ReleaseConfig, parse
 from tasks.errors import UsageError
 
-# The tables a method reads, beside [privacy], by the method's file; a further method has the table of its name.
-TABLES = {
-    "predictive": ("padding", "clustering", "obfuscation"),
-    "microaggregation": ("microaggregation", "padding", "clustering", "obfuscation"),
-    "perturbation": ("perturbation", "obfuscation"),
-}
-
 
 @dataclass(frozen=True)
 class Entry:
-    """One method with its settings: what was written, and the release it stands for."""
+    """Represent one method with its settings: what was written, and the release it stands for."""
 
     text: str
     method: str
@@ -26,8 +19,8 @@ class Entry:
     config: ReleaseConfig
 
 
-def read(text: str, base: ReleaseConfig) -> list[Entry]:
-    """Every entry, in the order given; what an entry does not set is as in `base`."""
+def parse_entries(text: str, base: ReleaseConfig) -> list[Entry]:
+    """Return every entry, in the order given; what an entry does not set is as in `base`."""
     entries = [_entry(part.strip(), base) for part in text.split(",") if part.strip()]
     if not entries:
         raise UsageError(
@@ -51,27 +44,24 @@ def _entry(text: str, base: ReleaseConfig) -> Entry:
     available = methods.registered()
     if method not in available:
         raise UsageError(
-            f"'{method}' is not a method of this version",
+            f"there is no method '{method}'",
             where=where,
             remedy=f"use one of: {', '.join(sorted(available))}",
         )
-    tables = base.model_dump(exclude_unset=True)  # what nobody set may not suit this method
+    # Only what the release file sets: a default need not suit this method. What the method refuses is left out.
+    tables = methods.without_incompatible(base.model_dump(exclude_unset=True), available[method])
     tables.setdefault("privacy", {})["method"] = method
-    if method != "predictive-padded":  # of the others it is refused; they are compared without
-        tables.get("padding", {}).pop("neutral", None)
-    if method == "suppression":
-        tables.pop("obfuscation", None)
-    file = available[method].__name__.rpartition(".")[2]
-    own = TABLES.get(file, tuple(name for name in (file,) if name in ReleaseConfig.model_fields))
     settings: dict[str, Any] = {}
     places: set[tuple[str, str]] = set()
     for part in parts:
         key, equals, value = part.partition("=")
         if not equals:
             raise UsageError(
-                f"'{part}' is no setting", where=where, remedy="write key=value, several with : between them"
+                f"'{part}' is not a setting",
+                where=where,
+                remedy="write key=value, several with : between them",
             )
-        table, name = place = _place(key, ("privacy", *own), where)
+        table, name = place = _place(key, ("privacy", *available[method].tables), where)
         if place in places:  # also under another name: k is privacy.k
             raise UsageError(f"'{table}.{name}' is set twice", where=where, remedy="set it once")
         places.add(place)
@@ -80,7 +70,7 @@ def _entry(text: str, base: ReleaseConfig) -> Entry:
 
 
 def _place(key: str, allowed: tuple[str, ...], where: str) -> tuple[str, str]:
-    """The table and the name a key stands for: `k`, or `padding.iterations` where two tables have such a key."""
+    """Return the table and the key that a setting names: `k`, or `padding.iterations` where two tables have the key."""
     known = {table: _keys(table) for table in allowed}
     table, dot, name = key.rpartition(".")
     found = [(one, name) for one, keys in known.items() if name in keys and (not dot or one == table)]
@@ -94,13 +84,13 @@ def _place(key: str, allowed: tuple[str, ...], where: str) -> tuple[str, str]:
 
 
 def _keys(table: str) -> list[str]:
-    """The keys of a table; the method is named already."""
+    """Return the keys of a table that an entry can set; the method is named already."""
     kind: Any = ReleaseConfig.model_fields[table].annotation
     return [key for key in kind.model_fields if key != "method"]
 
 
 def _value(text: str) -> Any:
-    """A number or true/false as in a release file, anything else as it stands."""
+    """Return a number or a truth value as in a release file, any other text unchanged."""
     try:
         parsed = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:

@@ -1,7 +1,7 @@
-"""The plot of `murmur compare`: the worst attack against what the release is worth.
+"""Draw the plot of `murmur compare`: the risk of the worst attack against the utility of the release.
 
-Readable in black and white: the shape says how the release is made, filled is published, hollow is refused. Points bear
-numbers; the list below says what they are.
+Readable in black and white: the marker shows the method, filled is published, hollow is refused. Points have numbers;
+the list below the plot explains them.
 """
 
 import io
@@ -10,17 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from tasks import methods
+from tasks.methods import Method
 from tasks.store import write_bytes
 
 INK, GREY = "#111111", "#8a8a8a"
-SHAPES = {
-    "predictive": "o",
-    "microaggregation": "s",
-    "perturbation": "^",
-    "suppression": "v",
-    "obfuscation": "P",
-}
-OTHER, ORIGINAL = "D", "*"
+ORIGINAL = "*"
 LEAST_RISK = 1e-4  # a logarithmic axis has no 0
 PANELS = (
     ("rmse", "RMSE of the best recommender (better: up)"),
@@ -44,7 +39,7 @@ LABEL_POINTS = 8.5  # how far apart two labels must be to be read
 
 
 def label(row: dict[str, Any]) -> str:
-    """An entry in words."""
+    """Describe an entry in words."""
     settings = ", ".join(f"{key} {_plain(value)}" for key, value in row["settings"].items())
     return f"{row['method']}{f' ({settings})' if settings else ''}"
 
@@ -71,7 +66,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
             axis.plot(
                 _risk(row),
                 row["utility"][measure],
-                _shape(row),
+                _legend_entry(row["method"])[1],
                 color=INK,
                 markerfacecolor=filled,
                 markersize=7,
@@ -87,10 +82,9 @@ def draw(result: dict[str, Any], path: Path) -> None:
             axis.annotate(
                 f" 1/{k}", (1 / k, 0.01), xycoords=("data", "axes fraction"), color=GREY, fontsize=8
             )
-    used = {_shape(row) for _, row in points}
-    shapes = {name: shape for name, shape in SHAPES.items() if shape in used} | {"original": ORIGINAL}
+    markers = dict(_legend_entry(row["method"]) for _, row in points) | {"original": ORIGINAL}
     handles: list[Any] = [
-        Line2D([], [], marker=shape, color=INK, linestyle="", label=name) for name, shape in shapes.items()
+        Line2D([], [], marker=marker, color=INK, linestyle="", label=name) for name, marker in markers.items()
     ]
     handles += [
         Line2D([], [], marker="o", color=INK, markerfacecolor=face, linestyle="", label=name)
@@ -113,8 +107,12 @@ def draw(result: dict[str, Any], path: Path) -> None:
     path.chmod(0o644)  # no secret is in it
 
 
-def _shape(row: dict[str, Any]) -> str:
-    return next((shape for name, shape in SHAPES.items() if row["method"].startswith(name)), OTHER)
+def _legend_entry(method: str) -> tuple[str, str]:
+    """Return a method's name in the legend and its marker, as it declares them."""
+    declared = methods.registered().get(method)
+    if declared is None:  # stored figures of a method that this installation does not have
+        return method, Method.plot_marker
+    return declared.plot_label or declared.name, declared.plot_marker
 
 
 def _risk(row: dict[str, Any]) -> float:
@@ -132,7 +130,7 @@ def _plain(value: Any) -> str:
 
 
 def _write_numbers(axis: Any, points: list[tuple[str, float, float]]) -> None:
-    """A number beside each point, where it covers neither another number nor a point."""
+    """Write a number beside each point, where it covers neither another number nor a point."""
     if not points:
         return
     at = axis.transData.transform([(risk, value) for _, risk, value in points])

@@ -1,9 +1,9 @@
-"""What recommenders achieve when they are trained on a release, tested on real ratings it has never seen.
+"""Measure how well recommenders that are trained on a release predict real ratings that were held out of it.
 
-The release is that of the shadow run (tasks/steps/evaluate.py), made from 90 % of the ratings; the test is what was
-held out of the people in it. A person's history is the profile of their group. Profiles are trained on with their
-number of people as weight and never expanded. z-scores become ratings with the person's own mean and standard deviation
-over the 90 %, as the users of paper 001 do with the answers they get.
+The release is that of the shadow run (tasks/steps/evaluate.py), made from 90 % of the ratings; the test set is the
+held-out ratings of the people in it. A person's history is the profile of their group. Profiles are weighted with
+their number of people and never expanded. z-scores become ratings with the person's own mean and standard deviation
+over the 90 %, as the users in [Zhang2006] do with the answers they get.
 
 Ratings: RMSE and MAE over all held-out ratings, predictions clipped to the scale. Lists of ten: a held-out rating is
 relevant from three quarters of the scale on (4 of 1 to 5); candidates are all items but those the person rated in the
@@ -21,16 +21,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
-from tasks import profiles
+from tasks.data import profiles
+from tasks.data.ratings import Ratings, places
 from tasks.engine import Engine
-from tasks.kernels.perturb import moments
 from tasks.kernels.ranking import hits, kendall_tau, ndcg, recall, top_items
+from tasks.kernels.rating_noise import moments
 from tasks.progress import StepProgress
-from tasks.ratings import Ratings, places
-from tasks.recommenders import Train
+from tasks.recommenders import Train, compared
 from tasks.store import read_json
 
-RECOMMENDERS = ("popularity", "bias", "als", "item_knn", "user_knn", "ease")
 LENGTH = 10
 RELEVANT_FROM = 0.75
 PEOPLE_AT_ONCE = 1024
@@ -39,7 +38,7 @@ CODES: dict[str, np.dtype] = {"uint8": np.dtype("u1"), "uint16": np.dtype("<u2")
 
 @dataclass(frozen=True)
 class Held:
-    """The people of a shadow run: what they rated in the 90 % (`known`), and what was held out of it."""
+    """Hold the people of a shadow run: what they rated in the 90 % (`known`), and what was held out."""
 
     known: sp.csr_array
     person: np.ndarray
@@ -48,13 +47,13 @@ class Held:
     groups: np.ndarray  # of each person in the release
 
     def scales(self, every_item: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Everybody's mean and standard deviation as z-scores were made of them: over what they rated, or over every
-        item, those not rated being filled with the mean (paper 001, section 3)."""
+        """Return each person's mean and standard deviation as z-scores are made with: over what they rated, or over
+        every item, those not rated being filled with the mean ([Zhang2006], section 3)."""
         return moments(self.known, self.known.shape[1] if every_item else None)
 
 
 def read_held(release: Path, ingest: Path) -> Held:
-    """Find the people of a shadow release, and what was held out of them, among the ratings it was made from; of the
+    """Find the people of a shadow release, and their held-out ratings, among the ratings it was made from; of the
     items only those that are released."""
     ratings = Ratings(ingest)
     items = pq.read_table(release / "items.parquet").column("item").combine_chunks()
@@ -68,7 +67,7 @@ def read_held(release: Path, ingest: Path) -> Held:
     held_out = pq.read_table(release / "held_out.parquet").combine_chunks()
     names = membership.column("pseudonym").combine_chunks()
     asked = row[pc.index_in(held_out.column("pseudonym"), value_set=names).to_numpy()]
-    there = np.isin(asked, people)  # who has nothing left when items are left out has no record to learn from
+    there = np.isin(asked, people)  # people who rated only items that were left out have no record
     person, item = (
         np.searchsorted(people, asked[there]),
         held_out.column("item").to_numpy().astype(np.int64)[there],
@@ -88,7 +87,7 @@ def read_held(release: Path, ingest: Path) -> Held:
 
 
 def read_profiles(release: Path) -> tuple[Train, np.ndarray, np.ndarray]:
-    """A release's values, the number of people behind each row, and the group of each row."""
+    """Return a release's values, the number of people behind each row, and the group of each row."""
     manifest = read_json(release / "manifest.json")
     kind = CODES[manifest["rating_encoding"]]
     parts = list(profiles.blocks(release / "groups.parquet", kind))
@@ -113,7 +112,7 @@ def measure_release(
     engine: Engine,
     progress: StepProgress,
 ) -> dict[str, dict[str, float]]:
-    """Every recommender trained on a shadow release: recommender → figures."""
+    """Train every recommender on a shadow release and return its figures, by recommender."""
     train, weights, groups = read_profiles(release)
     order = np.argsort(groups)
     row = order[np.searchsorted(groups, held.groups, sorter=order)]
@@ -124,7 +123,7 @@ def measure_release(
 def measure_original(
     held: Held, scale: tuple[float, float], scratch: Path, engine: Engine, progress: StepProgress
 ) -> dict[str, dict[str, float]]:
-    """The same, trained on the 90 % themselves."""
+    """Train every recommender on the 90 % themselves and return its figures, by recommender."""
     people = held.known.shape[0]
     return _measure(
         held.known,
@@ -150,7 +149,7 @@ def _measure(
     engine: Engine,
     progress: StepProgress,
 ) -> dict[str, dict[str, float]]:
-    """Leave all that a worker needs in `scratch`, and let each train one recommender at a time."""
+    """Write all that a worker needs to `scratch`, and let each train one recommender at a time."""
     if isinstance(train, np.ndarray):
         np.save(scratch / "train.npy", train)
     else:
@@ -169,12 +168,13 @@ def _measure(
         shift=shift,
         factor=factor,
     )
+    names = compared()
     try:
-        found = engine.map(_train_and_test, RECOMMENDERS, progress=progress, scratch=scratch, scale=scale)
+        found = engine.map(_train_and_test, names, progress=progress, scratch=scratch, scale=scale)
     finally:
         for name in ("train.npy", "train.npz", "known.npz", "test.npz"):
             (scratch / name).unlink(missing_ok=True)
-    return dict(zip(RECOMMENDERS, found, strict=True))
+    return dict(zip(names, found, strict=True))
 
 
 def _train_and_test(name: str, *, scratch: Path, scale: tuple[float, float]) -> dict[str, float]:
@@ -210,14 +210,12 @@ def _train_and_test(name: str, *, scratch: Path, scale: tuple[float, float]) -> 
 
 
 def summary(found: dict[str, dict[str, float]], original: dict[str, dict[str, float]]) -> dict[str, Any]:
-    """The best recommender's figures, for ratings and for lists, and how alike the recommenders rank as on the
-    original."""
+    """Return the best recommender's figures, for ratings and for lists, and how similar the order of the recommenders
+    is to their order on the original."""
     rates = min(found, key=lambda name: found[name]["rmse"])
     ranks = max(found, key=lambda name: found[name]["ndcg_at_10"])
     by = {
-        measure: np.array(
-            [[figures[name][measure] for name in RECOMMENDERS] for figures in (found, original)]
-        )
+        measure: np.array([[figures[name][measure] for name in found] for figures in (found, original)])
         for measure in ("ndcg_at_10", "rmse")
     }
     return {

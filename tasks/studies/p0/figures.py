@@ -1,4 +1,4 @@
-"""Figures 3, 4 and 5 of Predictive Anonymization (paper 000), as numbers and as plots."""
+"""Compute and plot Figures 3, 4 and 5 of [Chang2009]."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,21 +7,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tasks.data.ratings import Ratings
+from tasks.data.similarity import Similarity, padded_rows
 from tasks.kernels.metrics import METRICS, distances, nearest
 from tasks.pipeline import Run, execute
-from tasks.ratings import Ratings
-from tasks.similarity import Similarity, padded_rows
-from tasks.studies.cells import cell
+from tasks.studies.printed_cells import printed_cell
+from tasks.studies.svg_plots import open_pyplot, save_figure
 
-PAIRWISE_USERS = 2_000  # two million pairs; the paper took 5,000 users
-EDGES = np.linspace(0, 1, 21)  # the paper's twenty ranges
+PAIRWISE_USERS = 2_000  # two million pairs; [Chang2009] took 5,000 users
+EDGES = np.linspace(0, 1, 21)  # the twenty ranges of [Chang2009]
 RANK_PERCENTS = (1, 2, 5, 10, 20, 30, 50, 100)
 SIZE_QUANTILES = {"smallest": 0.0, "p10": 0.1, "median": 0.5, "p90": 0.9, "largest": 1.0}
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What the three figures show."""
+    """Hold the data of the three figures."""
 
     bin_sizes: dict[str, np.ndarray]  # Fig 3: with real-user and with virtual centres
     similarities: dict[tuple[str, str], np.ndarray]  # Fig 4: (metric, before | inside) → shares per range
@@ -50,7 +51,7 @@ def measure(run: Run, ranks: pd.DataFrame) -> Figures:
 
 
 def _bin_sizes(run: Run, made: dict[str, Path], max_diff: float) -> dict[str, np.ndarray]:
-    """Bin everybody by virtual centres, and by the real users nearest to them (paper section 4.2, Fig 3)."""
+    """Bin all users by virtual centres, and by the real users nearest to them ([Chang2009], section 4.2, Figure 3)."""
     held = np.load(made["centers"] / "centers.npy")
     virtual = Similarity.of(run.config).as_points(made["padding"], held).rows(slice(None))
     users = Ratings(made["ingest"]).n_users
@@ -72,7 +73,7 @@ def _bin_sizes(run: Run, made: dict[str, Path], max_diff: float) -> dict[str, np
 
 
 def _rows(made: dict[str, Path], users: np.ndarray) -> np.ndarray:
-    """Padded vectors as the paper has them, observed ratings in place."""
+    """Return padded vectors as in [Chang2009], with the observed ratings in place."""
     return padded_rows(made["ingest"], made["padding"], users, keep_observed=True)
 
 
@@ -82,20 +83,22 @@ def _pair_histogram(points: np.ndarray, metric: str, max_diff: float) -> np.ndar
 
 
 def cells(figures: Figures) -> list[dict[str, Any]]:
-    """The figures as cells of `murmur reproduce`; the paper prints no numbers for them."""
+    """Return the figures as cells of `murmur reproduce`; the paper prints no numbers for them."""
     sizes = [
-        cell("fig3", f"{name} (bin size)", label, float(np.quantile(values, at)))
+        printed_cell("fig3", f"{name} (bin size)", label, float(np.quantile(values, at)))
         for name, values in figures.bin_sizes.items()
         for label, at in SIZE_QUANTILES.items()
     ]
     similar = [
-        cell("fig4", f"{metric}, {where}", f"[{EDGES[place]:.2f}, {EDGES[place + 1]:.2f})", 100 * share)
+        printed_cell(
+            "fig4", f"{metric}, {where}", f"[{EDGES[place]:.2f}, {EDGES[place + 1]:.2f})", 100 * share
+        )
         for (metric, where), shares in figures.similarities.items()
         for place, share in enumerate(shares)
         if share > 0
     ]
     within = [
-        cell(
+        printed_cell(
             "fig5",
             "Padded Anonymization (k = 50), all predicted",
             f"self-rank within {percent} % (share of users, %)",
@@ -115,19 +118,7 @@ def _rank_curve(ranks: pd.DataFrame) -> list[tuple[int, float]]:
 
 def plot(figures: Figures, directory: Path) -> None:
     """Write fig3.svg, fig4.svg and fig5.svg."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "murmuration"
-    from matplotlib import pyplot
-
-    directory.mkdir(parents=True, exist_ok=True)
-
-    def save(name: str) -> None:
-        pyplot.tight_layout()
-        pyplot.savefig(directory / name, metadata={"Date": None})
-        pyplot.close()
-
+    pyplot = open_pyplot(directory)
     pyplot.figure(figsize=(6, 4))
     for name, values in figures.bin_sizes.items():
         pyplot.plot(np.sort(values)[::-1], label=name)
@@ -135,7 +126,7 @@ def plot(figures: Figures, directory: Path) -> None:
     pyplot.ylabel("users in the bin")
     pyplot.title("Fig 3: real-user against virtual centres")
     pyplot.legend()
-    save("fig3.svg")
+    save_figure(pyplot, directory / "fig3.svg")
 
     _, axes = pyplot.subplots(1, 2, figsize=(10, 4), sharey=True)
     for axis, where in zip(axes, ("before clustering", "inside one cluster"), strict=True):
@@ -145,7 +136,7 @@ def plot(figures: Figures, directory: Path) -> None:
         axis.set_xlabel("distance between two users")
     axes[0].set_ylabel("share of pairs, %")
     axes[1].legend()
-    save("fig4.svg")
+    save_figure(pyplot, directory / "fig4.svg")
 
     pyplot.figure(figsize=(6, 4))
     percents, shares = zip(*_rank_curve(figures.ranks), strict=True)
@@ -153,4 +144,4 @@ def plot(figures: Figures, directory: Path) -> None:
     pyplot.xlabel("self-rank within this percentage of the groups")
     pyplot.ylabel("share of users, %")
     pyplot.title("Fig 5: how near a user's own group is")
-    save("fig5.svg")
+    save_figure(pyplot, directory / "fig5.svg")

@@ -1,6 +1,8 @@
-"""Figures 4 to 8 of Deriving Private Information from Randomly Perturbed Ratings (paper 001) as plots."""
+"""Plot Figures 4 to 8 of [Zhang2006]."""
 
 from pathlib import Path
+
+from tasks.studies.svg_plots import open_pyplot, save_figure
 
 Table = dict[str, dict[str, float | None]]
 
@@ -18,18 +20,12 @@ NAMES = {
     "P-MAE": "SVD with EM (P-MAE)",
     "MAE(SVD)": "prediction (MAE)",
 }
-LINES = ("-", "--", ":")  # told apart without colours
+LINES = ("-", "--", ":")  # distinguishable without colours
 
 
 def plot(tables: dict[str, Table], directory: Path) -> None:
     """Write those of fig4.svg … fig8.svg that were measured: Gaussian noise on the left, uniform on the right."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "murmuration"
-    from matplotlib import pyplot
-
-    directory.mkdir(parents=True, exist_ok=True)
+    pyplot = open_pyplot(directory)
     for number in sorted(TITLES.keys() & tables.keys()):
         _, axes = pyplot.subplots(1, 2, figsize=(9, 4), sharey=True)
         for axis, sign, noise in zip(axes, "σα", ("Gaussian noise", "uniform noise"), strict=True):
@@ -42,6 +38,4 @@ def plot(tables: dict[str, Table], directory: Path) -> None:
         axes[0].set_ylabel("mean absolute error" + (" of z-scores" if number == "fig4" else ""))
         axes[1].legend(fontsize="small")
         pyplot.suptitle(TITLES[number])
-        pyplot.tight_layout()
-        pyplot.savefig(directory / f"{number}.svg", metadata={"Date": None})
-        pyplot.close()
+        save_figure(pyplot, directory / f"{number}.svg")

@@ -1,15 +1,11 @@
-"""`murmur reproduce P1`: the tables and figures of Deriving Private Information from Randomly Perturbed Ratings (paper
-001) on MovieLens 100K, or on Jester where that is the data set.
+"""Reproduce the tables and figures of [Zhang2006] on MovieLens 100K or on Jester.
 
-Every figure is the mean of five seeds, each with a split and a noise of its own (the paper: 20 trials). The paper does
-not say which 3,000 people of Jester it took: ours are drawn from file 1, and its figures stand beside ours as those of
-other data. The bars are those of SCIENCE P1, for MovieLens 100K.
+Every figure is the mean of five seeds, each with its own split and noise (the paper: 20 trials). The paper does not
+say which 3,000 people of Jester it took: ours are drawn from file 1, and its figures stand beside ours as those of
+other data. The bars are those of docs/leaks-and-bars.md, for MovieLens 100K.
 """
 
-import datetime
 import functools
-import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,33 +14,31 @@ import numpy as np
 import scipy.sparse as sp
 
 from checks.reconstruction import kmeans
-from tasks import pipeline
-from tasks.config import parse
-from tasks.engine import Engine, engine
-from tasks.errors import UsageError
-from tasks.kernels.perturb import moments, z_scores
-from tasks.ratings import Ratings
-from tasks.store import Store
-from tasks.studies import figures_p1
-from tasks.studies.cells import cell
-from tasks.studies.datasets import format_of
-from tasks.studies.trials_p1 import Entries, Measures, Scale, Setting, trial
+from tasks.data.ratings import Ratings
+from tasks.engine import Engine
+from tasks.kernels.rating_noise import moments, z_scores
+from tasks.studies.datasets import require_format
+from tasks.studies.p1 import figures as figures_p1
+from tasks.studies.p1.trials import Entries, Measures, Scale, Setting, run_trial
+from tasks.studies.printed_cells import printed_cell
+from tasks.studies.study_data import Progress, ingested, silent_progress, study_config
 
-SNAPSHOT = datetime.date(2026, 1, 1)
 SEEDS = 5
 STARS = (1.0, 2.0, 3.0, 4.0, 5.0)
 
-Progress = Callable[[str, int, int], None]
 Table = dict[str, Measures]
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """What the paper did with one data set: amounts of noise as they are written (σ; α is √3 times that, the same
-    variance), those it printed and those between them for the figures; the numbers of its tables and figures."""
+    """Describe what the paper did with one data set.
+
+    Amounts of noise are given as they are written (σ; α is √3 times that, the same variance): those it printed and
+    those between them for the figures. Then the numbers of its tables and figures.
+    """
 
     scale: Scale
-    people: int | None  # a sample of so many; None: all
+    people: int | None  # size of the sample; None: all
     rated: tuple[str, ...]
     rated_between: tuple[str, ...]
     every: tuple[str, ...]
@@ -89,7 +83,7 @@ DATA_SETS = {
 }
 FLEXIBLE = "6.3"
 BOTH, APART = "Profile1 and Profile2", "largest difference of z-scores"
-# Of the figures: which measures they show.
+# The measures that each figure shows.
 SHOWN = {"fig4": ("zscore-MAE", "zscore-MAE(PCA)")} | dict.fromkeys(
     ("fig5", "fig6", "fig7", "fig8"), ("R-MAE", "P-MAE", "MAE(SVD)")
 )
@@ -105,7 +99,7 @@ COLUMNS = {
     "6": (*_PREDICTED, "R-MAE", "zscore-MAE"),
     "7": (*_FOUND, "zscore-MAE"),
 }
-# What the paper printed, in the order of its columns.
+# The values that the paper printed, in the order of its columns.
 PRINTED: dict[str, dict[str, tuple[float | None, ...]]] = {
     "1": {BOTH: (0.0,)},  # "the same z-score vector"
     "2": {
@@ -147,7 +141,7 @@ PRINTED: dict[str, dict[str, tuple[float | None, ...]]] = {
         "all entries α=2.1√3": (3.9070, 0.6495, 1.0, 0.1480, 2.6874, 1.0967),
     },
 }
-# SCIENCE P1: how far a figure for MovieLens 100K may lie from the paper's.
+# docs/leaks-and-bars.md: how far a figure for MovieLens 100K may lie from the paper's.
 BARS = {
     "R-MAE": 0.015,
     "Accuracy": 0.015,
@@ -157,7 +151,7 @@ BARS = {
     "MAE(SVD)": 0.02,
 }
 ALL_UNIFORM_BARS = {"R-MAE": 0.025, "Accuracy": 0.025}
-# Table 1: two people whose z-scores are the same; NaN is not rated.
+# Table 1: two users whose z-scores are the same; NaN is not rated.
 PROFILES = {
     "Profile1": (2, 2, np.nan, 3, 3, 3, np.nan, 5),
     "Profile2": (1, 1, np.nan, 2, 2, 2, np.nan, 4),
@@ -165,55 +159,46 @@ PROFILES = {
 
 
 def reproduce(data: Path, *, plots: Path | None = None, progress: Progress | None = None) -> dict[str, Any]:
-    """Disguise and reconstruct the data in every way the paper did, and lay out its tables and figures."""
-    kind = format_of(data)
-    if kind not in DATA_SETS:
-        raise UsageError(
-            f"paper 001 is reproduced on MovieLens 100K and on Jester, not on {kind}",
-            where=f"--data {data}",
-            remedy="give the directory of one of them",
-        )
-    table = {"release": {"name": "reproduce"}, "source": {"format": kind, "path": str(data)}}
-    config, report = parse(table, "murmur reproduce P1"), progress or _silent
-    with tempfile.TemporaryDirectory(prefix="murmur-") as place, engine() as workers:
-        run = pipeline.open_run(config, SNAPSHOT, Store(place), workers, report)
-        ratings = Path(pipeline.execute("ingest", run)["path"])
-        tables = measure(ratings, DATA_SETS[kind], workers, seeds=SEEDS, progress=report)
+    """Disguise and reconstruct the data in every way the paper did; return its tables and figures."""
+    kind = require_format(data, DATA_SETS, "[Zhang2006]")
+    config, report = study_config(kind, data, "murmur reproduce P1"), progress or silent_progress
+    with ingested(config, report) as (ingest, workers):
+        tables = measure(Path(ingest["path"]), DATA_SETS[kind], workers, seeds=SEEDS, progress=report)
     if plots:
         figures_p1.plot(tables, plots)
     return {"paper": "P1", "dataset": kind, "seeds": SEEDS, "cells": cells(tables, kind)}
 
 
 def measure(
-    ratings: Path, about: DataSet, workers: Engine, *, seeds: int, progress: Progress
+    ratings: Path, data_set: DataSet, workers: Engine, *, seeds: int, progress: Progress
 ) -> dict[str, Table]:
-    """All tables by their number in the paper, from what ingest made of the data."""
+    """Return all tables by their number in the paper, from the output of ingest."""
     people = np.arange(Ratings(ratings).n_users)
-    if about.people:
-        sample = np.random.default_rng(0).permutation(people)[: about.people]
+    if data_set.people:
+        sample = np.random.default_rng(0).permutation(people)[: data_set.people]
         people = np.sort(sample)
-    settings = settings_of(about)
+    settings = list_settings(data_set)
     blocks = [(setting, seed) for setting in (None, *settings) for seed in range(seeds)]
     found = workers.map(
-        trial,
+        run_trial,
         blocks,
         progress=functools.partial(progress, "trials"),
         ratings=ratings,
         people=people,
-        scale=about.scale,
+        scale=data_set.scale,
     )
     means = [_mean(found[start : start + seeds]) for start in range(0, len(found), seeds)]
-    return laid_out(means[0], dict(zip(settings, means[1:], strict=True)), about)
+    return lay_out_tables(means[0], dict(zip(settings, means[1:], strict=True)), data_set)
 
 
-def settings_of(about: DataSet) -> list[Setting]:
-    """Every way of disguising, the plain ones first."""
+def list_settings(data_set: DataSet) -> list[Setting]:
+    """List every way of disguising, the plain ones first."""
     found = [Setting("none"), Setting("all entries none", entries="all")]
     ways: tuple[tuple[Entries, tuple[str, ...], bool], ...] = (
-        ("rated", (*about.rated, *about.rated_between), False),
-        ("all", (*about.every, *about.every_between), False),
-        ("rated", about.rated_flexible, True),
-        ("all", about.every_flexible, True),
+        ("rated", (*data_set.rated, *data_set.rated_between), False),
+        ("all", (*data_set.every, *data_set.every_between), False),
+        ("rated", data_set.rated_flexible, True),
+        ("all", data_set.every_flexible, True),
     )
     for entries, amounts, flexible in ways:
         prefix = ("all entries " if entries == "all" else "") + ("flexible " if flexible else "")
@@ -229,34 +214,34 @@ def settings_of(about: DataSet) -> list[Setting]:
     return found
 
 
-def laid_out(averages: Measures, found: dict[Setting, Measures], about: DataSet) -> dict[str, Table]:
-    """What was measured as the paper's tables and figures have it."""
-    printed = {"rated": PRINTED[about.rated_table], "all": PRINTED[about.every_table]}
+def lay_out_tables(averages: Measures, found: dict[Setting, Measures], data_set: DataSet) -> dict[str, Table]:
+    """Arrange the measurements as the paper's tables and figures."""
+    printed = {"rated": PRINTED[data_set.rated_table], "all": PRINTED[data_set.every_table]}
     tables: dict[str, Table] = {
-        **({"1": same_scores()} if about.scale.levels else {}),
-        about.averages_table: {
+        **({"1": indistinguishable_profiles()} if data_set.scale.levels else {}),
+        data_set.averages_table: {
             "Item averages": {"MAE": averages["Item averages MAE"], "ROC-4": averages["Item averages ROC-4"]},
             "User averages": {"MAE": averages["User averages MAE"]},
         },
-        about.rated_table: {s.row: m for s, m in found.items() if s.row in printed["rated"]},
-        about.every_table: {s.row: m for s, m in found.items() if s.row in printed["all"]},
+        data_set.rated_table: {s.row: m for s, m in found.items() if s.row in printed["rated"]},
+        data_set.every_table: {s.row: m for s, m in found.items() if s.row in printed["all"]},
         FLEXIBLE: {s.row: m for s, m in found.items() if s.flexible},
     }
-    for number, entries in about.figures.items():
+    for number, entries in data_set.figures.items():
         series = [s for s in found if s.entries == entries and s.amount and not s.flexible]
         series.sort(key=lambda s: (s.noise, s.amount))
         tables[number] = {s.row: {name: found[s][name] for name in SHOWN[number]} for s in series}
     return dict(sorted(tables.items()))
 
 
-def same_scores() -> Table:
-    """Table 1: the z-scores of two people that nobody can tell apart, and what k-means makes of them."""
+def indistinguishable_profiles() -> Table:
+    """Compute Table 1: the z-scores of two users that cannot be distinguished, and their reconstruction by k-means."""
     rows, columns = np.nonzero(~np.isnan(np.array(list(PROFILES.values()))))
     values = np.array(list(PROFILES.values()))[rows, columns]
     ratings = sp.csr_array((values, (rows, columns)), shape=(len(PROFILES), 8))
     scores = z_scores(ratings, *moments(ratings)).reshape(len(PROFILES), -1)
     disguised = sp.csr_array((scores.ravel(), ratings.indices, ratings.indptr), shape=ratings.shape)
-    told = kmeans.reconstruct(disguised, np.array(STARS)).data.reshape(scores.shape)
+    reconstructed = kmeans.reconstruct(disguised, np.array(STARS)).data.reshape(scores.shape)
     rated = columns[rows == 0]
     table: Table = {
         f"{name} z-score": {
@@ -265,16 +250,16 @@ def same_scores() -> Table:
         for row, name in enumerate(PROFILES)
     }
     for row, name in enumerate(PROFILES):
-        table[name] = {"Accuracy": float((told[row] == values[rows == row]).mean())}
+        table[name] = {"Accuracy": float((reconstructed[row] == values[rows == row]).mean())}
     table[BOTH] = {APART: float(np.abs(np.diff(scores, axis=0)).max())}
     return table
 
 
 def cells(tables: dict[str, Table], kind: str) -> list[dict[str, Any]]:
-    """The tables as cells of `murmur reproduce`."""
+    """Return the tables as cells of `murmur reproduce`."""
     exactly = kind == "movielens-100k"  # Jester: the paper's sample is another one
     return [
-        cell(
+        printed_cell(
             table,
             row,
             column,
@@ -285,11 +270,11 @@ def cells(tables: dict[str, Table], kind: str) -> list[dict[str, Any]]:
         for table, rows in tables.items()
         for row, columns in rows.items()
         for column, ours in columns.items()
-        for printed in [_printed(table, row, column)]
+        for printed in [_printed_value(table, row, column)]
     ]
 
 
-def _printed(table: str, row: str, column: str) -> float | None:
+def _printed_value(table: str, row: str, column: str) -> float | None:
     found = dict(zip(COLUMNS.get(table, ()), PRINTED.get(table, {}).get(row, ()), strict=False))
     return found.get(column)
 
@@ -301,7 +286,7 @@ def _bar(row: str, column: str) -> float | None:
 
 
 def _mean(trials: list[Measures]) -> Measures:
-    """Of every measure that all trials have."""
+    """Average every measure that all trials have."""
     columns = {name: [t[name] for t in trials] for name in trials[0]}
     return {
         name: None if None in values else float(np.mean([v for v in values if v is not None]))
@@ -315,10 +300,6 @@ def _number(text: str) -> float:
 
 
 def _times_root_3(text: str) -> str:
-    """`2/3` as `2√3/3`."""
+    """Write `2/3` as `2√3/3`."""
     above, slash, below = text.partition("/")
     return f"{above if above != '1' else ''}√3{slash}{below}"
-
-
-def _silent(step: str, done: int, total: int) -> None:
-    return None

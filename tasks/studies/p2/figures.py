@@ -1,8 +1,10 @@
-"""Figures 3 to 9 of You Are What You Say (paper 002) as plots."""
+"""Plot Figures 3 to 9 of [Frankowski2006]."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tasks.studies.svg_plots import open_pyplot, save_figure
 
 Table = dict[str, dict[str, float | None]]
 
@@ -16,15 +18,9 @@ SHOWN_LISTS = (
 
 def plot(tables: dict[str, Table], directory: Path) -> None:
     """Write fig3.svg … fig9.svg."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "murmuration"
-    from matplotlib import pyplot
-
-    directory.mkdir(parents=True, exist_ok=True)
+    pyplot = open_pyplot(directory)
     drawings: dict[str, tuple[Callable[[Any, dict[str, Table]], None], str]] = {
-        "fig3": (_misses, "why Set Intersection finds people or not"),
+        "fig3": (_misses, "why Set Intersection identifies people or not"),
         "fig4": (_identification, "k-identification by algorithm"),
         "fig5": (_by_mentions, "1-identification by number of mentions"),
         "fig6": (_suppression("fig6", "items dropped"), "the owner drops rare items"),
@@ -38,9 +34,7 @@ def plot(tables: dict[str, Table], directory: Path) -> None:
         axis.set_title(f"Fig {name[3:]}: {title}")
         axis.set_ylabel("share of people, %")
         axis.legend(fontsize="small")
-        pyplot.tight_layout()
-        pyplot.savefig(directory / f"{name}.svg", metadata={"Date": None})
-        pyplot.close()
+        save_figure(pyplot, directory / f"{name}.svg")
 
 
 def _misses(axis: Any, tables: dict[str, Table]) -> None:

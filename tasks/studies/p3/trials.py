@@ -1,10 +1,11 @@
-"""One trial of paper 003: protect the filled ratings, then measure what is lost, who is found and what is predicted.
+"""Run one trial of [Casino2015]: protect the filled ratings, then measure information loss, disclosure risk and
+error.
 
-Readings of the paper that its figures depend on (docs/decisions/0009-microaggregation.md). *SSE*: over all cells of the
-filled matrix, in rating units. *DR*: for every original record the nearest protected one, in rating units; where a
-group of c shares it, that is a hit of 1/c. The text has it the other way round, from protected to original records:
-the literal direction is measured too. *MAE*: the items are split, four fifths to find everybody's nearest protected
-record by, one fifth whose values there are the prediction; the error counts over real ratings.
+Interpretations of the paper that its figures depend on (docs/decisions/0009-microaggregation.md). *SSE*: over all
+cells of the filled matrix, in rating units. *DR*: for every original record the nearest protected one, in rating
+units; where a group of c shares it, that is a hit of 1/c. The text describes the opposite direction, from protected
+to original records: that direction is measured too. *MAE*: the items are split, four fifths to find each user's
+nearest protected record, one fifth whose values there are the prediction; the error counts over real ratings.
 """
 
 from collections.abc import Iterator
@@ -14,20 +15,20 @@ from typing import Literal
 
 import numpy as np
 
+from tasks.data.ratings import Ratings
 from tasks.kernels.mdav import mdav, v_mdav
-from tasks.ratings import Ratings
 
 TESTED_SHARE = 0.2
-RECORDS_AT_ONCE = 25_000_000  # distances that lie in memory
+RECORDS_AT_ONCE = 25_000_000  # distances in memory
 ROUNDING = 64  # units in the last place by which two equal distances may differ
-GNA, CLIPPED = "not clipped", "clipped"
+UNCLIPPED, CLIPPED = "not clipped", "clipped"
 
 Measures = dict[str, float]
 
 
 @dataclass(frozen=True)
 class Filled:
-    """Ratings with the centre of the scale in the place of missing ones, and which are real."""
+    """Hold ratings with the centre of the scale in place of missing ones, and which are real."""
 
     values: np.ndarray
     rated: np.ndarray
@@ -35,7 +36,7 @@ class Filled:
 
     @classmethod
     def of(cls, ratings: Ratings, scale: tuple[float, float]) -> "Filled":
-        """Central-value imputation (section 3, step 1): 3 on a scale of 1 to 5, 0 on Jester's."""
+        """Impute the central value ([Casino2015], section 3, step 1): 3 on a scale of 1 to 5, 0 on Jester's."""
         matrix = ratings.by_user.whole()
         values = np.full(matrix.shape, sum(scale) / 2)
         rated = np.zeros(matrix.shape, bool)
@@ -44,19 +45,19 @@ class Filled:
         return cls(values, rated, scale)
 
     def without(self, hidden: np.ndarray) -> "Filled":
-        """Some ratings not known."""
+        """Return the data with some ratings hidden."""
         values = np.where(hidden, sum(self.scale) / 2, self.values)
         return Filled(values, self.rated & ~hidden, self.scale)
 
-    def spreads(self) -> np.ndarray:
-        """Population deviation of every item; 1 where all values are the same."""
+    def deviations(self) -> np.ndarray:
+        """Return the population deviation of every item; 1 where all values are the same."""
         same = self.values.min(axis=0) == self.values.max(axis=0)
         return np.where(same, 1.0, self.values.std(axis=0))
 
 
 @dataclass(frozen=True)
 class Protected:
-    """Protected records: `records[own[u]]` is user u's, shared by `sizes[own[u]]` users."""
+    """Hold protected records: `records[own[u]]` is user u's, shared by `sizes[own[u]]` users."""
 
     records: np.ndarray
     own: np.ndarray
@@ -65,7 +66,7 @@ class Protected:
 
 @dataclass(frozen=True)
 class Setting:
-    """A way to microaggregate, by k (and gamma), or an amount of noise σ."""
+    """Describe a way to microaggregate, by k (and gamma), or an amount of noise σ."""
 
     method: Literal["MDAV", "V-MDAV", "GNA"]
     amount: float
@@ -73,15 +74,15 @@ class Setting:
 
     @property
     def row(self) -> str:
-        """The setting as a table names it."""
+        """Return the setting's row in a table."""
         if self.method == "GNA":
             return f"σ={self.amount:g}"
         return f"k={self.amount:g}" + (f", V-MDAV γ={self.gamma:g}" if self.method == "V-MDAV" else "")
 
 
-def microaggregated(filled: Filled, setting: Setting) -> Protected:
-    """Groups in z-space, their centroids in rating units (section 3, steps 2 to 5)."""
-    z_scores = (filled.values - filled.values.mean(axis=0)) / filled.spreads()
+def microaggregate(filled: Filled, setting: Setting) -> Protected:
+    """Form groups in z-space and return their centroids in rating units ([Casino2015], section 3, steps 2 to 5)."""
+    z_scores = (filled.values - filled.values.mean(axis=0)) / filled.deviations()
     k = int(setting.amount)
     own = mdav(z_scores, k) if setting.method == "MDAV" else v_mdav(z_scores, k, setting.gamma)
     order, sizes = np.argsort(own, kind="stable"), np.bincount(own)
@@ -89,47 +90,49 @@ def microaggregated(filled: Filled, setting: Setting) -> Protected:
     return Protected(np.add.reduceat(filled.values[order], starts) / sizes[:, None], own, sizes)
 
 
-def disguised(filled: Filled, sigma: float, seed: int) -> dict[str, Protected]:
-    """Gaussian noise on z-scores (section 4), as it is and with ratings off the scale moved to its ends.
+def add_noise(filled: Filled, sigma: float, seed: int) -> dict[str, Protected]:
+    """Add Gaussian noise to z-scores ([Casino2015], section 4), unclipped and clipped to the scale.
 
     The same seed means the same noise up to its amount: rows of a table differ by nothing else.
     """
     noise = np.random.default_rng([seed, 1]).standard_normal(filled.values.shape)
-    records = filled.values + sigma * filled.spreads() * noise
-    everybody = np.arange(len(records))
+    records = filled.values + sigma * filled.deviations() * noise
+    users = np.arange(len(records))
     alone = np.ones(len(records), np.int64)
     return {
-        GNA: Protected(records, everybody, alone),
-        CLIPPED: Protected(np.clip(records, *filled.scale), everybody, alone),
+        UNCLIPPED: Protected(records, users, alone),
+        CLIPPED: Protected(np.clip(records, *filled.scale), users, alone),
     }
 
 
-def trial(
+def run_trial(
     block: tuple[Setting, tuple[int, ...]], *, ingest: Path, scale: tuple[float, float]
 ) -> dict[str, Measures]:
-    """All measures of one setting, by the treatment of what leaves the scale. Noise is the first seed's; the split of
-    the items is drawn with every seed."""
+    """Return all measures of one setting, by the treatment of values off the scale.
+
+    Noise is that of the first seed; the split of the items is drawn with every seed.
+    """
     setting, seeds = block
     filled = Filled.of(Ratings(ingest), scale)
     if setting.method == "GNA":
-        made = disguised(filled, setting.amount, seeds[0])
+        made = add_noise(filled, setting.amount, seeds[0])
     else:
-        made = {CLIPPED: microaggregated(filled, setting)}  # a mean of ratings stays on the scale
+        made = {CLIPPED: microaggregate(filled, setting)}  # a mean of ratings stays on the scale
     return {
         way: measure(filled, protected, seeds if way == CLIPPED else ()) for way, protected in made.items()
     }
 
 
-def held_out_trial(block: tuple[Setting, int], *, ingest: Path, scale: tuple[float, float]) -> float:
-    """MAE where the tested ratings, a fifth of all, are hidden before anything is protected."""
+def run_held_out_trial(block: tuple[Setting, int], *, ingest: Path, scale: tuple[float, float]) -> float:
+    """Return the MAE where the tested ratings, a fifth of all, are hidden before anything is protected."""
     setting, seed = block
     filled = Filled.of(Ratings(ingest), scale)
     hidden = filled.rated & (np.random.default_rng([seed, 2]).random(filled.rated.shape) < TESTED_SHARE)
     known = filled.without(hidden)
     made = (
-        disguised(known, setting.amount, seed)[CLIPPED]
+        add_noise(known, setting.amount, seed)[CLIPPED]
         if setting.method == "GNA"
-        else microaggregated(known, setting)
+        else microaggregate(known, setting)
     )
     row, column = np.nonzero(hidden)
     predicted = made.records[_nearest(known.values, made.records)[row], column]
@@ -137,12 +140,12 @@ def held_out_trial(block: tuple[Setting, int], *, ingest: Path, scale: tuple[flo
 
 
 def measure(filled: Filled, made: Protected, seeds: tuple[int, ...]) -> Measures:
-    """SSE, DR in both directions, the mean size of a group, and MAE where there is a seed for splits."""
-    found, right = _links(filled.values, made)
+    """Return SSE, DR in both directions, the mean size of a group, and MAE where there is a seed for splits."""
+    found, right = _link_records(filled.values, made)
     return {
         "SSE": _squared_error(filled.values, made),
         "DR %": 100 * float((found / made.sizes[made.own]).mean()),
-        # All members of a group have the same record; it is right for the one whose original is nearest to it.
+        # All members of a group have the same record; it counts for the member whose original is nearest to it.
         "DR %, literal": 100 * np.count_nonzero(right) / len(made.own),
         "mean size": len(made.own) / len(made.sizes),
         **({"MAE": float(np.mean([_prediction_error(filled, made, s) for s in seeds]))} if seeds else {}),
@@ -165,9 +168,12 @@ def _prediction_error(filled: Filled, made: Protected, seed: int) -> float:
     return float(np.abs(predicted - filled.values[row, tested[place]]).mean())
 
 
-def _links(originals: np.ndarray, made: Protected) -> tuple[np.ndarray, np.ndarray]:
-    """Whose own record is the nearest to the original; which records' nearest original is one of their own. Two that
-    are equally near up to rounding are both the nearest."""
+def _link_records(originals: np.ndarray, made: Protected) -> tuple[np.ndarray, np.ndarray]:
+    """Return whose own record is the nearest to the original, and which records' nearest original is one of their
+    own.
+
+    Two records that are equally near up to rounding are both the nearest.
+    """
     found = np.empty(len(originals), bool)
     nearest_own, nearest = np.full((2, len(made.records)), np.inf)
     for start, apart in _distances(originals, made.records):
@@ -182,14 +188,14 @@ def _links(originals: np.ndarray, made: Protected) -> tuple[np.ndarray, np.ndarr
 
 
 def _nearest(originals: np.ndarray, records: np.ndarray) -> np.ndarray:
-    """The record nearest to every original."""
+    """Return the record nearest to every original."""
     return np.concatenate([apart.argmin(axis=1) for _, apart in _distances(originals, records)])
 
 
 def _distances(originals: np.ndarray, records: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Squared distances of blocks of originals to all records, about the middle of the originals.
+    """Yield squared distances of blocks of originals to all records, about the middle of the originals.
 
-    Noisy records are as many as the originals and never nearly as far as each other: float32 tells them apart.
+    Noisy records are as many as the originals and never nearly as far as each other: float32 distinguishes them.
     """
     kind = np.float64 if len(records) < len(originals) else np.float32
     middle = originals.mean(axis=0)

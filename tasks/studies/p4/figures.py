@@ -1,36 +1,25 @@
-"""Figure 2 of paper 004 as plots, and how strategies compare when the inferrer learns anew."""
+"""Plot Figure 2 of [RFPP], and a comparison of strategies against a retrained inferrer."""
 
 from pathlib import Path
 from typing import Any
 
-from tasks.studies.trials_p4 import Measures, Setting
+from tasks.studies.p4.trials import Measures, Setting
+from tasks.studies.svg_plots import open_pyplot, save_figure
 
 
 def plot(
     found: dict[Setting, Measures], ranked: dict[str, dict[int, tuple[float, float]]], directory: Path
 ) -> None:
     """Write fig2a.svg (gender), fig2c.svg (age), fig2d.svg (p₀ over k) and strategies.svg (gender)."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "murmuration"
-    from matplotlib import pyplot
-
-    directory.mkdir(parents=True, exist_ok=True)
-
-    def save(name: str) -> None:
-        pyplot.tight_layout()
-        pyplot.savefig(directory / f"{name}.svg", metadata={"Date": None})
-        pyplot.close()
-
+    pyplot = open_pyplot(directory)
     for name, attribute in (("fig2a", "gender"), ("fig2c", "age")):
         _, axis = pyplot.subplots(figsize=(6.5, 4))
         _loss_and_inference(axis, _curve(found, attribute, "rfpp"))
         axis.set_title(f"Fig 2 ({name[-1]}): {attribute}, RFPP")
-        save(name)
+        save_figure(pyplot, directory / f"{name}.svg")
     _, axis = pyplot.subplots(figsize=(6.5, 4))
     for attribute, by_k in ranked.items():
-        for reading, label in enumerate(("top k of all items", "k for everybody")):
+        for reading, label in enumerate(("top k of all items", "k for every user")):
             shares = [both[reading] for both in by_k.values()]
             axis.plot(list(by_k), shares, marker="o", markersize=3, label=f"{attribute}, {label}")
     axis.set_xlabel("k")
@@ -38,7 +27,7 @@ def plot(
     axis.set_ylabel("p₀, %")
     axis.legend(fontsize="small")
     axis.set_title("Fig 2 (d): added ratings by k")
-    save("fig2d")
+    save_figure(pyplot, directory / "fig2d.svg")
     figure, axes = pyplot.subplots(1, 2, figsize=(10, 4), sharey=True)
     strategies = sorted({setting.strategy for setting in found if setting.strategy})
     for axis, inferrer in zip(axes, ("naive", "adaptive"), strict=True):
@@ -51,12 +40,12 @@ def plot(
         axis.set_title(f"{inferrer} inferrer")
     axes[0].set_ylabel("balanced precision")
     axes[0].legend(fontsize="small")
-    figure.suptitle("Gender, recognised from ratings and additions")
-    save("strategies")
+    figure.suptitle("Gender, inferred from ratings and additions")
+    save_figure(pyplot, directory / "strategies.svg")
 
 
 def _curve(found: dict[Setting, Measures], attribute: str, strategy: str) -> dict[float, Measures]:
-    """Measures by p₀, with the paper's choices; nothing added is everybody's beginning."""
+    """Return measures by p₀, with the options of [RFPP]; every curve begins without additions."""
     plain = {
         setting.percent: measured
         for setting, measured in found.items()
@@ -66,7 +55,7 @@ def _curve(found: dict[Setting, Measures], attribute: str, strategy: str) -> dic
 
 
 def _loss_and_inference(axis: Any, curve: dict[float, Measures]) -> None:
-    """ΔR on the left as the paper has it, balanced precision of both inferrers on the right."""
+    """Plot ΔR on the left as in the paper, balanced precision of both inferrers on the right."""
     axis.plot(list(curve), [m["dRMSE"] for m in curve.values()], "o-", color="tab:blue", markersize=3)
     axis.axhline(0, color="tab:red", linewidth=0.8)
     axis.set_xlabel("p₀, %")

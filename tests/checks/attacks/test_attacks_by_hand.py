@@ -1,4 +1,4 @@
-"""Every linkage attack on six people, worked out by hand; and the kernel against plain NumPy.
+"""Test every linkage attack on six people, worked out by hand, and the kernel against plain NumPy.
 
 Six people, nine items (a third of them is 3: who rated more is a heavy rater, here person 4):
 
@@ -30,15 +30,16 @@ from hypothesis import strategies as st
 
 from checks import gate
 from checks.attacks import exact_rating, fuzzy_rating, scoreboard_rh, scoring, set_intersection, tf_idf
+from checks.evidence.profiles import Profiles
+from checks.evidence.release import Release
+from checks.evidence.views.raw import raw_view
 from checks.linkage import attack
 from checks.linkage.kernel import FIELDS
 from checks.linkage.knowledge import Knowledge
-from checks.linkage.postings import COARSE_LEVELS, Postings
+from checks.linkage.postings import COARSE_LEVELS, Postings, postings_of
 from checks.linkage.ranking import rank
-from checks.linkage.rules import Rule, World
-from checks.profiles import Profiles
+from checks.linkage.rules import Rule, World, world_of
 from checks.registry import registered
-from checks.release import Release
 
 NO, NEVER = np.nan, math.inf
 PEOPLE = np.array(
@@ -106,7 +107,7 @@ def knows(case, *people, days=None):
 
 def found(case, rule_of, *people, days=None, **how):
     known = knows(case, *people, days=days)
-    return rank(case.postings, rule_of(case.world), known, case.record_of(known.targets), **how)
+    return rank(postings_of(case), rule_of(world_of(case)), known, case.record_of(known.targets), **how)
 
 
 def figures(ranks):
@@ -114,20 +115,20 @@ def figures(ranks):
     return list(zip(ranks.group_rank, ranks.user_rank, ranks.identification, strict=True))
 
 
-def test_the_case_is_as_drawn(grouped):
+def test_example_case_has_the_expected_figures(grouped):
     assert grouped.truth.raters.tolist() == [6, 3, 2, 2, 1, 1, 1, 1, 1]
     assert grouped.truth.half_level == 0.5
     assert grouped.people.tolist() == [3, 3]
-    assert (grouped.world.star, grouped.world.users) == (1, 6)
-    assert (grouped.world.most_items(), grouped.raw.world.most_items()) == (NEVER, 3)
+    assert (world_of(grouped).star, world_of(grouped).users) == (1, 6)
+    assert (world_of(grouped).most_items(), world_of(raw_view(grouped)).most_items()) == (NEVER, 3)
 
 
 SOME = [(0, {0: 5, 1: 4}), (0, {0: 5, 1: 4, 2: 3}), (3, {0: 3, 1: 4}), (5, {0: 5})]
 
 
 def test_set_intersection(grouped):
-    # Raw: 0 and 1 were rated by 0, 1, 2; 0, 1 and 2 by 0 alone; 3 never rated 1; 0 by everybody.
-    raw = found(grouped.raw, set_intersection.rule, *SOME)
+    # Raw: 0 and 1 were rated by 0, 1, 2; 0, 1 and 2 by 0 alone; 3 never rated 1; 0 by all.
+    raw = found(raw_view(grouped), set_intersection.rule, *SOME)
     assert figures(raw) == [(3, 3, 1 / 3), (1, 1, 1), (NEVER, NEVER, 0), (6, 6, 1 / 6)]
     assert raw.candidates.tolist() == [3, 1, 3, 6]
     # Groups: only group 0 has item 1; item 0 is in both.
@@ -141,7 +142,7 @@ def test_tf_idf(grouped):
     # Knowing 0 and 1: person 1 has 1/1; persons 0 and 2 have 1/√(1 + log2² 3), and tie behind.
     # Knowing 3: person 5 has log2² 3 / log2 3 = 1.58, person 2 log2² 3 / √(1 + log2² 3) = 1.34.
     some = [(0, {0: 5, 1: 4}), (1, {0: 5, 1: 2}), (5, {3: 5}), (2, {3: 1})]
-    raw = found(grouped.raw, tf_idf.rule, *some)
+    raw = found(raw_view(grouped), tf_idf.rule, *some)
     assert figures(raw) == [(3, 3, 0), (1, 1, 1), (1, 1, 1), (2, 2, 0)]
     # Groups: 1 is in group 0 alone. 3 is in both, and group 0 is the shorter: √(1 + 2·log2² 3) = 2.45 against
     # √(2·log2² 3 + 5·log2² 6) = 6.2. So person 5's group comes second.
@@ -156,7 +157,7 @@ def test_tf_idf(grouped):
 def test_scoring(grouped):
     # Sub-scores over the floor, 20·(1 − (raters − 1)/6): item 0 20/6, 1 40/3, 2 and 3 50/3, the others 20.
     expected = np.log([20 / 6, 40 / 3, 50 / 3, 50 / 3, 20, 20, 20, 20, 20])
-    assert np.allclose(grouped.world.log_sub_scores(), expected)
+    assert np.allclose(world_of(grouped).log_sub_scores(), expected)
     some = [
         (0, {0: 5, 1: 4, 2: 3}),
         (1, {0: 5, 1: 2}),
@@ -166,10 +167,10 @@ def test_scoring(grouped):
     ]
     # Raw, without person 4 who is a heavy rater: person 0 has all three; 0, 1 and 2 tie; all five tie; person 3 has
     # two of three, person 0 all; and person 4 is no candidate, whatever is known.
-    raw = found(grouped.raw, scoring.rule, *some)
+    raw = found(raw_view(grouped), scoring.rule, *some)
     assert figures(raw) == [(1, 1, 1), (3, 3, 1 / 3), (5, 5, 1 / 5), (2, 2, 0), (NEVER, NEVER, 0)]
     assert raw.candidates.tolist() == [5] * 5
-    # Groups, nobody left out: 0, 1, 2 → group 0; 0 ties; 0, 1, 2 of person 3 → group 0 has all; 5 → group 1.
+    # Groups, none left out: 0, 1, 2 → group 0; 0 ties; 0, 1, 2 of person 3 → group 0 has all; 5 → group 1.
     assert figures(found(grouped, scoring.rule, *some)) == [
         (1, 3, 1 / 3),
         (1, 3, 1 / 3),
@@ -188,11 +189,11 @@ def test_sub_scores_end_at_the_floor():
 def test_exact_rating(grouped):
     some = [(0, {0: 5, 1: 4}), (1, {0: 5}), (5, {0: 5}), (4, {0: 1}), (2, {0: 4, 1: NO})]
     # Raw (person 4 left out): 5 and 4 were given by person 0 alone; a 5 for item 0 by 0, 1 and 5; person 2 alone
-    # gave it a 4, and an item known without a rating agrees with nobody's.
-    raw = found(grouped.raw, exact_rating.rule, *some)
+    # gave it a 4, and an item known without a rating agrees with none.
+    raw = found(raw_view(grouped), exact_rating.rule, *some)
     assert figures(raw) == [(1, 1, 1), (3, 3, 1 / 3), (3, 3, 1 / 3), (NEVER, NEVER, 0), (1, 1, 1)]
     # Groups: 4.7 rounds to 5 and 3.3 not to 4: group 0 leads by item 0 alone, also before person 5's own group.
-    # Nobody's label for item 0 rounds to 1, and none to 4 (4.7, 3): all tie at nothing.
+    # No label for item 0 rounds to 1, and none to 4 (4.7, 3): all tie at nothing.
     assert figures(found(grouped, exact_rating.rule, *some)) == [
         (1, 3, 1 / 3),
         (1, 3, 1 / 3),
@@ -206,7 +207,7 @@ def test_fuzzy_rating(grouped):
     some = [(0, {0: 5, 1: 4}), (1, {0: 4, 1: 2}), (3, {0: 4})]
     # Raw, within one star: 5 and 4 fit persons 0 and 2 (4 and 4); person 1 alone is near 4 and 2; 4 fits 0, 1, 2, 3
     # and 5 (5, 5, 4, 3, 5).
-    raw = found(grouped.raw, fuzzy_rating.rule, *some)
+    raw = found(raw_view(grouped), fuzzy_rating.rule, *some)
     assert figures(raw) == [(2, 2, 1 / 2), (1, 1, 1), (5, 5, 1 / 5)]
     # Groups: 4.7 and 3.3 are near 5 and 4; 3.3 is not near 2, but 4.7 is near 4, as 3 is: the groups tie.
     assert figures(found(grouped, fuzzy_rating.rule, *some)) == [(1, 3, 1 / 3), (2, 6, 1 / 6), (2, 6, 1 / 6)]
@@ -225,9 +226,9 @@ def near(apart):
 
 def test_scoreboard_rh(grouped):
     some = [(0, {0: 5, 1: 4}), (1, {0: 5}), (2, {0: 5, 1: 4}), (4, {0: 1, 5: 2})]
-    raw = found(grouped.raw, scoreboard_rh.rule, *some, entropic=True)
+    raw = found(raw_view(grouped), scoreboard_rh.rule, *some, entropic=True)
     # 5 and 4 known: person 0 agrees; person 2 is one off on item 0 and comes second (1.20), also as the target.
-    # A 5 for item 0: persons 0, 1, 5. Nobody is left out, so person 4 is found by item 5.
+    # A 5 for item 0: persons 0, 1, 5. No record is left out, so person 4 is found by item 5.
     assert figures(raw) == [(1, 1, 1), (3, 3, 1 / 3), (2, 2, 0), (1, 1, 1)]
     scores = np.array(
         [W0 + W1, W0 + W1 * near(2), W0 * near(1) + W1, W0 * near(2), W0 * near(4), W0]
@@ -258,32 +259,32 @@ def test_scoreboard_rh_on_groups(grouped):
 def test_scoreboard_rh_with_days(dated):
     # A 5 for item 0: persons 0, 1 and 5 tie, until it is known that it was given on day 40 (person 1; the others on
     # day 10, e^−1 as near) or on day 10 (0 and 5).
-    assert dated.raw.release.dated
+    assert raw_view(dated).release.dated
     some = [(1, {0: 5}), (1, {0: 5}), (5, {0: 5}), (1, {0: 5})]
-    ranks = found(dated.raw, scoreboard_rh.rule, *some, days=[NO, 40, 10, 25])
+    ranks = found(raw_view(dated), scoreboard_rh.rule, *some, days=[NO, 40, 10, 25])
     assert figures(ranks) == [(3, 3, 1 / 3), (1, 1, 1), (2, 2, 1 / 2), (3, 3, 1 / 3)]  # day 25: 15 from both
     # 2 W0 against W0·(1 + e^−1); all others are years away and score their ratings only.
     scores = W0 * np.array([1 + 1 / math.e, 2, near(1), near(2), near(4), 1 + 1 / math.e])
     assert ranks.eccentricity[1] == pytest.approx((scores[1] - scores[0]) / scores.std(), rel=1e-5)
-    # What is published has no days, so knowing them helps nobody.
+    # What is published has no days, so knowing them helps no attacker.
     with_days = found(dated, scoreboard_rh.rule, *some, days=[NO, 40, 10, 25])
     assert np.array_equal(with_days.table, found(dated, scoreboard_rh.rule, *some).table)
 
 
 def test_a_record_can_be_left_out(grouped):
-    raw = grouped.raw
-    who, nobody = rows(raw), np.array([-1])
+    raw = raw_view(grouped)
+    who, no_record = rows(raw), np.array([-1])
     known = knows(raw, (1, {0: 5, 1: 2}))
-    rule = set_intersection.rule(raw.world)
+    rule = set_intersection.rule(world_of(raw))
     for left_out, expected in (
         (who[[0]], (2, 2, 1 / 2)),
         (who[[1]], (NEVER, NEVER, 0)),
-        (nobody, (3, 3, 1 / 3)),
+        (no_record, (3, 3, 1 / 3)),
     ):
-        ranks = rank(raw.postings, rule, known, who[[1]], leave_out=left_out)
+        ranks = rank(postings_of(raw), rule, known, who[[1]], leave_out=left_out)
         assert figures(ranks) == [expected]
     stranger = rank(
-        raw.postings, rule, known, nobody
+        postings_of(raw), rule, known, no_record
     )  # a target without a record: never found, others still are
     assert figures(stranger) == [(NEVER, NEVER, 0)]
     assert stranger.candidates.tolist() == [3]
@@ -307,37 +308,37 @@ LINKAGE = ("exact-rating", "scoreboard-rh", "scoring", "set-intersection", "tf-i
 
 @pytest.fixture
 def alike(tmp_path):
-    """Forty people who all gave the same ratings: no attack can tell them apart, not even in the raw data."""
+    """Forty people who all gave the same ratings: no attack can distinguish them, not even in the raw data."""
     ratings = made.csr(*np.indices((40, 20)).reshape(2, -1), np.tile([5, 4, 3, 2], 200), (40, 20))
     release = made.Made(ratings, np.arange(40) // 5, np.full((8, 20), 3.5, np.float32), k=5)
     return made.case(release, tmp_path / "x")
 
 
 @pytest.mark.parametrize("name", LINKAGE)
-def test_raw_data_that_resist_are_controlled_by_an_item_of_ones_own(alike, name):
+def test_resistant_raw_data_are_controlled_by_planted_items(alike, name):
     result = gate.run_check(registered()[name], alike, 1.0)
     assert result.passed
     assert "finds 2.5% in the raw data" in result.detail  # one of forty, by chance
-    assert "planted item of their own: finds 100.0%" in result.detail
+    assert "planted item of their own it finds 100.0%" in result.detail
 
 
 @pytest.mark.parametrize("name", LINKAGE)
-def test_an_attack_that_finds_nobody_is_void(alike, monkeypatch, name):
-    """What it knows is somebody else's: neither the raw data nor planted items are found."""
-    whole = made.Case.known
+def test_attack_that_finds_no_target_is_void(alike, monkeypatch, name):
+    """What it knows is another person's: neither the raw data nor planted items are found."""
+    whole = attack.knowledge_of
 
     def confused(case, targets, model):
         return replace(whole(case, np.roll(targets, 1), model), targets=targets)
 
-    monkeypatch.setattr(made.Case, "known", confused)
+    monkeypatch.setattr(attack, "knowledge_of", confused)
     check = registered()[name]
     assert check.run(alike, check.threshold).passed  # by its own figure it would
     result = gate.run_check(check, alike, check.threshold)
     assert not result.passed
-    assert result.detail.startswith("VOID: the positive control did not succeed")
+    assert result.void
 
 
-def test_an_attack_that_finds_people_who_are_not_there_is_void(case, monkeypatch):
+def test_attack_that_finds_removed_people_is_void(case, monkeypatch):
     """It calls whatever it is asked about the best: strangers, too."""
     whole = attack.rank
 
@@ -349,20 +350,20 @@ def test_an_attack_that_finds_people_who_are_not_there_is_void(case, monkeypatch
     monkeypatch.setattr(attack, "rank", boasting)
     result = gate.run_check(registered()["scoreboard-rh"], case("padded"), 1.0)
     assert not result.passed
-    assert result.detail.startswith("VOID: the positive control did not succeed")
+    assert result.void
     assert "finds 100.0% in the raw data" in result.detail
 
 
-def test_an_attack_that_lost_a_target_has_failed(grouped, monkeypatch):
+def test_attack_that_loses_a_target_fails(grouped, monkeypatch):
     """Planned and run are counted apart: a block that comes back short is no pass."""
-    whole = made.Case.known
+    whole = attack.knowledge_of
 
     def short(case, targets, model):
         return whole(case, targets, model).part(0, len(targets) - 1)
 
     check = registered()["set-intersection"]
     assert "planned" not in gate.run_check(check, grouped, check.threshold).detail
-    monkeypatch.setattr(made.Case, "known", short)
+    monkeypatch.setattr(attack, "knowledge_of", short)
     result = gate.run_check(check, grouped, check.threshold)
     assert not result.passed
     assert "trials were planned" in result.detail
@@ -391,7 +392,7 @@ class Records:
         yield Profiles(0, indptr, items, codes, self.n_items, self.low, self.step)
 
     long_blocks = blocks
-    values_seen = Release.values_seen
+    distinct_values = Release.distinct_values
 
     def postings(self, people, directory):
         return Postings.build(self, np.arange(self.n_groups), people, directory)
@@ -447,7 +448,7 @@ RULES = {
     dense=st.booleans(),
     continuous=st.booleans(),
 )
-def test_the_kernel_computes_the_formulas(tmp_path_factory, seed, records, items, name, dense, continuous):
+def test_kernel_matches_plain_formulas(tmp_path_factory, seed, records, items, name, dense, continuous):
     draw = np.random.default_rng(seed)
     table = draw.normal(3, 1, (records, items)) if continuous else draw.integers(2, 11, (records, items)) / 2
     table = table.astype(np.float32)
@@ -473,7 +474,7 @@ def test_the_kernel_computes_the_formulas(tmp_path_factory, seed, records, items
         assert list(got) == expected
 
 
-def test_continuous_ratings_beyond_all_codes_are_compared_on_a_grid(tmp_path):
+def test_many_continuous_ratings_are_compared_on_a_grid(tmp_path):
     """More different ratings than codes: none is further from its level than half a step of the grid."""
     values = np.random.default_rng(0).normal(0, 1, (70_000, 1)).astype(np.float32)
     postings = Records(values, dense=True, continuous=True).postings(np.ones(70_000, int), tmp_path / "x")

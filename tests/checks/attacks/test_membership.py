@@ -1,4 +1,4 @@
-"""Membership inference: its signs, its thresholds, what it refuses and what it does not."""
+"""Test membership inference: its signals, its thresholds, what it refuses and what it does not."""
 
 from dataclasses import replace
 
@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 from checks import gate
 from checks.attacks import membership_inference as membership
 from checks.attacks.membership_inference import area_under_curve, best_threshold, guess
+from checks.evidence.views.raw import raw_view
+from checks.evidence.views.shadow import open_shadow
+from checks.linkage.absent_people import shadow_of
 from checks.linkage.knowledge import Knowledge, Model
-from checks.linkage.presence import SIGNS, presence
+from checks.linkage.membership_signals import SIGNALS, measure_signals
+from checks.linkage.postings import postings_of
 from checks.linkage.rules import Rule
 from checks.registry import registered
-from checks.shadow import open_shadow
 from checks.stats import difference
 
 NO = np.nan
@@ -30,43 +33,43 @@ def names_removed(ratings, **changes):
     """One record per person, as it is."""
     dense = ratings.toarray()
     values = np.where(dense > 0, dense, NO).astype(np.float32)
-    everybody = np.arange(ratings.shape[0])
-    return made.Made(ratings, everybody, values, k=5, c=1, step=1.0, method="suppression").but(**changes)
+    all_people = np.arange(ratings.shape[0])
+    return made.Made(ratings, all_people, values, k=5, c=1, step=1.0, method="suppression").but(**changes)
 
 
 # Two records of four items: 4, 2, –, – and –, 5, 3, –.
 VALUES = np.array([[4, 2, NO, NO], [NO, 5, 3, NO]], dtype=np.float32)
 
 
-def test_signs_by_hand(tmp_path):
+def test_signals_by_hand(tmp_path):
     ratings = made.csr(np.repeat(np.arange(4), 2), np.tile([0, 1], 4), np.tile([4, 2], 4), (4, 4))
     opened = made.case(made.Made(ratings, np.array([0, 0, 1, 1]), VALUES, k=2, step=1.0), tmp_path / "x")
     knows = Knowledge(
         "by hand", np.arange(3), np.array([0, 2, 4, 4]), np.array([0, 1, 1, 3]), np.float32([4, 2, 3, 5])
     )
-    found = presence(opened.postings, Rule(np.ones(4), "decay", 1.5), np.full(4, 3.0), knows)
+    found = measure_signals(postings_of(opened), Rule(np.ones(4), "decay", 1.5), np.full(4, 3.0), knows)
     # First: the first record agrees on both. Second: it is 1 off on one item of two, 1² against 0² + 2² of the
     # means. Of two records, one is always 2 standard deviations above the other. Third: nothing is known.
     assert found[0].tolist() == pytest.approx([1, 2, 1, 1])
     assert found[1].tolist() == pytest.approx([np.exp(-1 / 1.5) / 2, 2, 0.5, 1 - np.sqrt(5 / 4)])
     assert found[2].tolist() == [0, 0, 0, 0]
-    assert len(SIGNS) == found.shape[1]
+    assert len(SIGNALS) == found.shape[1]
 
 
-def test_continuous_ratings_give_the_same_signs(tmp_path):
+def test_continuous_ratings_give_the_same_signals(tmp_path):
     """Lists shorter than the number of levels are compared directly, longer ones through a table."""
     opened = made.case(names_removed(made.synthetic(60, 12, 0.5, seed=4)), tmp_path / "x")
     fine = made.case(names_removed(made.synthetic(60, 12, 0.5, seed=4), step=0.01), tmp_path / "y")
     # The judge's draws follow from the release: the same ones for both here.
     alike = [replace(c, given_truth=replace(c.truth, salt="")) for c in (opened, fine)]
-    one, other = (membership._signs(c, c.targets("x"), Model(4)) for c in alike)
+    one, other = (membership._signals(c, c.targets("x"), Model(4)) for c in alike)
     np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 def test_the_threshold_with_the_largest_advantage():
     members = np.array([[0.5, 3], [0.5, 4], [0.5, 1], [0.5, 5]])
     absent = np.array([[0.5, 0], [0.5, 2], [0.5, 3]])
-    # From 3 on: three of four members, one of three absent people; from 4 on: two of four and nobody.
+    # From 3 on: three of four members, one of three absent people; from 4 on: two of four and none.
     assert best_threshold(members, absent) == (1, 4.0)
     assert best_threshold(members[:, :1], absent[:, :1]) == (0, 0.5)
 
@@ -78,11 +81,11 @@ def test_area_under_the_curve():
 
 
 @given(*(st.lists(st.integers(0, 5), min_size=1, max_size=30).map(np.array) for _ in range(2)))
-def test_exchanging_the_sides_turns_the_curve_round(one, other):
+def test_exchanging_the_sides_mirrors_the_area(one, other):
     assert area_under_curve(one, other) + area_under_curve(other, one) == pytest.approx(1)
     sign, threshold = best_threshold(one[:, None], other[:, None])
     assert sign == 0
-    assert np.mean(one >= threshold) - np.mean(other >= threshold) >= 0  # calling everybody a member gives 0
+    assert np.mean(one >= threshold) - np.mean(other >= threshold) >= 0  # calling all people members gives 0
 
 
 def test_newcombes_interval():
@@ -97,7 +100,7 @@ def test_raw_data_with_names_removed_are_refused(ratings, tmp_path):
     assert not result.passed
     assert result.observed == 1
     assert result.ci_high > result.threshold == 0.75
-    assert "VOID" not in result.detail
+    assert not result.void
 
 
 @pytest.mark.parametrize("name", ["padded", "simple"])
@@ -105,10 +108,10 @@ def test_good_releases_pass(case, name):
     result = judged(case(name))
     assert result.passed, result.detail
     assert result.ci_low <= result.observed <= result.ci_high <= 0.75
-    gated, told = result.detail.split("Told, not gated")
+    gated, reported = result.detail.split("Reported, not gated")
     assert ("8 random" in gated) == (name == "padded")
-    assert ("16 random" in told.split("Control")[0]) == (name == "simple")
-    assert "everything rated" in told
+    assert ("16 random" in reported.split("Control")[0]) == (name == "simple")
+    assert "everything rated" in reported
 
 
 def test_what_murmur_attack_prints(case):
@@ -121,39 +124,40 @@ def test_what_murmur_attack_prints(case):
         "everything rated, exact",
     ]
     assert finding.n == finding.planned == 4 * 300
-    told = finding.outcomes[-1].to_json()
-    assert told["n"] == 285
-    assert told["absent"] == 15
-    assert told["sign"] in SIGNS
-    assert told["advantage"] == pytest.approx(told["risk"] - told["baseline"], abs=2e-6)
-    assert told["advantage_low"] <= told["advantage"] <= told["advantage_high"]
-    # Whoever knows everything sees that a member's items all lie in one group: told, and why it does not gate.
-    assert told["advantage"] > 0.5
+    reported = finding.outcomes[-1].to_json()
+    assert reported["n"] == 285
+    assert reported["absent"] == 15
+    assert reported["sign"] in SIGNALS
+    assert reported["advantage"] == pytest.approx(reported["risk"] - reported["baseline"], abs=2e-6)
+    assert reported["advantage_low"] <= reported["advantage"] <= reported["advantage_high"]
+    # With all ratings known, a member's items all lie in one group: reported, and the reason why it does not gate.
+    assert reported["advantage"] > 0.5
 
 
-def test_it_runs_on_the_raw_data_by_itself(case):
-    finding = CHECK.run(case().raw, CHECK.threshold)
+def test_membership_runs_on_raw_data_alone(case):
+    finding = CHECK.run(raw_view(case()), CHECK.threshold)
     assert not finding.passed
     assert finding.observed == pytest.approx(1, abs=0.05)
 
 
-def test_a_control_that_cannot_tell_voids_the_check(tmp_path):
-    """Everybody rated everything alike: nobody's absence can be seen in the raw data either."""
+def test_dead_control_voids_membership(tmp_path):
+    """All people gave the same ratings: absence cannot be seen in the raw data either."""
     rows, columns = np.nonzero(np.ones((300, 20)))
     alike = made.csr(rows, columns, np.full(len(rows), 3), (300, 20))
     values = np.full((60, 20), 3, dtype=np.float32)
     release = made.Made(alike, np.arange(300) // 5, values, k=5, step=1.0)
     result = judged(made.case(release, tmp_path / "alike"))
     assert not result.passed
-    assert result.detail.startswith("VOID: the positive control")
+    assert result.void
 
 
-def test_small_data_are_not_refused_for_want_of_absent_people(tmp_path):
+def test_small_data_pass_without_absent_people(tmp_path):
     small = made.grouped(made.synthetic(100, 40, 0.3), 5, rank=4)
     result = judged(made.case(small, tmp_path / "small"))
     assert result.passed
     assert (result.n, result.observed) == (0, None)
-    assert result.detail.startswith("not tried: in data of 100 people 5 could be left out")
+    assert not result.applicable
+    assert "with 100 people in the source 5 could be left out" in result.detail
 
 
 def test_large_data_without_absent_people_are_refused(tmp_path):
@@ -167,4 +171,4 @@ def test_large_data_without_absent_people_are_refused(tmp_path):
 
 def test_the_same_figures_again(case):
     opened = case("simple")
-    assert guess(opened.shadow, Model(8)) == guess(open_shadow(opened), Model(8))
+    assert guess(shadow_of(opened), Model(8)) == guess(open_shadow(opened), Model(8))

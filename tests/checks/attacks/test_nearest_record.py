@@ -1,4 +1,4 @@
-"""Nearest-record linkage: distances worked out by hand, both directions, and what it refuses."""
+"""Test nearest-record linkage: distances worked out by hand, both directions, and what it refuses."""
 
 import made_releases as made
 import numpy as np
@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checks.attacks import nearest_record
-from checks.case import Case
+from checks.evidence.case import Case
+from checks.evidence.membership import Membership
+from checks.evidence.truth import Truth
+from checks.evidence.views.raw import RawRelease, raw_view
 from checks.linkage import nearest
-from checks.linkage.nearest import nearest_records, without_twin
-from checks.linkage.weights import item_weights
-from checks.raw import RawRelease
+from checks.linkage.item_weights import item_weights
+from checks.linkage.nearest import have_no_twin, nearest_records
 from checks.registry import registered
-from checks.truth import Membership, Truth
 
 NO = np.nan
 
@@ -55,12 +56,12 @@ def six(tmp_path):
     return made.case(release.but(method="predictive-simple"), tmp_path / "six")
 
 
-def everybody(case):
+def all_people(case):
     return made.rows_of(case, RATINGS)
 
 
 def test_distances_by_hand(six):
-    people = everybody(six)
+    people = all_people(six)
     own = six.record_of(people)
     found = nearest_records(six, six.truth.ratings[people], own=own)
     assert found.distance**2 == pytest.approx([0.09, 1.09, 0.49, 0.5, 2.5, 1.5])
@@ -70,7 +71,7 @@ def test_distances_by_hand(six):
 
 
 def test_distances_over_rated_items_and_with_another_fill(six):
-    people = everybody(six)[[4]]  # rated item 2 with 3 and item 3 with 2
+    people = all_people(six)[[4]]  # rated item 2 with 3 and item 3 with 2
     ratings, own = six.truth.ratings[people], six.record_of(people)
     rated = nearest_records(six, ratings, own=own, rated_only=True)
     assert rated.distance**2 == pytest.approx([0.25])
@@ -83,7 +84,7 @@ def test_distances_over_rated_items_and_with_another_fill(six):
 
 
 def test_weighted_distances_by_hand(six):
-    people = everybody(six)[[1, 4]]  # 2, 0, 0, 0 and 0, 0, 0, −1 around the centre
+    people = all_people(six)[[1, 4]]  # 2, 0, 0, 0 and 0, 0, 0, −1 around the centre
     weights = np.array([1.0, 2, 0, 3])
     found = nearest_records(six, six.truth.ratings[people], own=six.record_of(people), weights=weights)
     # To 1.7, 1, 0, 0: .09 + 2 · 1. To 0, −1.5, .5, −1: 2 · 2.25; the other group is 1.7² + 2 + 3 away.
@@ -96,7 +97,7 @@ def test_weighted_distances_by_hand(six):
 
 def test_items_weigh_by_how_little_they_vary_by_hand(tmp_path):
     # Around 3, published: 2, −2, 2, −2 (variance 4, median distance 2); 0, 0, 0, 4 (3 and none: 3); 0 throughout.
-    # Rated by two people 5 and 1, else nobody: (4 + 4) / 4 = 2; by one 4: 1/4 − 1/16 = 3/16; the last always 3.
+    # Rated by two people 5 and 1, and no other: (4 + 4) / 4 = 2; by one 4: 1/4 − 1/16 = 3/16; the last always 3.
     ratings = matrix(np.array([[5, 4, 3], [1, NO, 3], [NO, NO, 3], [NO, NO, 3]], dtype=float))
     published = np.array([[5, 3, 3], [1, 3, 3], [5, 3, 3], [1, 7, 3]], np.float32)
     release = made.Made(ratings, np.arange(4), published, k=2, step=0.0, method="perturbation")
@@ -114,7 +115,7 @@ def test_a_tie_counts_one_over_its_number():
     assert found.ranks.identification.tolist() == [0.5, 0.5, 1, 1]
     assert found.ranks.user_rank.tolist() == [2, 2, 1, 1]
     assert found.hit.tolist() == [0.5, 0.5, 1, 1]
-    assert without_twin(case, np.arange(4)).tolist() == [False, False, True, True]
+    assert have_no_twin(case, np.arange(4)).tolist() == [False, False, True, True]
     gone = nearest_records(case, case.truth.ratings, leave_out=np.arange(4))
     assert gone.distance**2 == pytest.approx([0, 0, 4, 10])
     labelled = nearest_records(
@@ -125,7 +126,7 @@ def test_a_tie_counts_one_over_its_number():
 
 def test_both_directions_by_hand(six):
     found = registered()["nearest-record"].run(six, 1.0)
-    # Everybody is nearest to the own group of three; but with the items' means (4.67, 2.75, 3.33, 2) filled in, the
+    # Every person is nearest to the own group of three; but with the items' means (4.67, 2.75, 3.33, 2) filled in, the
     # fifth person is (4 − 2.75)² from group 0 and (1.5 − 2.75)² + .5² from the own. Groups are nearest to the first
     # and the fourth person.
     assert found.observed == pytest.approx(1 / 3)
@@ -146,7 +147,7 @@ def test_raw_data_and_noise_of_one_level_are_refused(case, ratings, tmp_path):
     found = check.run(good, 1.0)
     assert found.passed
     assert found.control
-    raw = check.run(good.raw, 1.0)
+    raw = check.run(raw_view(good), 1.0)
     assert (raw.passed, raw.observed, raw.control) == (False, 1.0, True)
     noisy = np.clip(ratings.data + np.random.default_rng(0).integers(-1, 2, ratings.nnz), 1, 5)
     table = np.full(ratings.shape, np.nan, np.float32)
@@ -157,7 +158,7 @@ def test_raw_data_and_noise_of_one_level_are_refused(case, ratings, tmp_path):
     assert disturbed.ci_low > 0.9
 
 
-def test_where_everybody_has_a_twin_nothing_is_shown(tmp_path):
+def test_twins_everywhere_are_inconclusive(tmp_path):
     ratings = matrix(np.tile([[5.0, 1, 3], [2, 4, 1]], (3, 1)))
     release = made.Made(ratings, np.array([0, 1] * 3), np.array([[5, 1, 3], [2, 4, 1]], np.float32), k=3)
     found = registered()["nearest-record"].run(made.case(release, tmp_path / "twins"), 1.0)
@@ -173,7 +174,7 @@ def test_records_are_sampled_in_order(six, monkeypatch):
     )
 
 
-def test_fewer_people_and_records_are_tried_where_comparing_them_takes_too_long(six, monkeypatch):
+def test_costly_comparisons_use_fewer_people_and_records(six, monkeypatch):
     assert nearest_record._some_targets(six).tolist() == six.targets("knowledge").tolist()
     monkeypatch.setattr(nearest_record, "FEWEST_RECORDS", 1)
     monkeypatch.setattr(nearest_record, "FEWEST_PEOPLE", 3)
@@ -187,7 +188,7 @@ def test_fewer_people_and_records_are_tried_where_comparing_them_takes_too_long(
 
 
 @given(st.integers(0, 3000), st.integers(0, 10**14))
-def test_never_fewer_than_a_floor_of_people(number, steps):
+def test_at_least_a_minimum_of_people_is_tried(number, steps):
     some = nearest_record._fewer(np.arange(number), steps)
     assert len(some) >= min(number, nearest_record.FEWEST_PEOPLE)
     assert len(some) == number or steps > nearest_record.MOST_STEPS
@@ -204,7 +205,7 @@ ratings_tables = st.integers(1, 6).flatmap(
 
 @settings(max_examples=25, deadline=None)
 @given(ratings_tables, st.booleans(), st.integers(1, 3))
-def test_as_by_brute_force_whatever_the_blocks(table, rated_only, block):
+def test_nearest_matches_brute_force_for_any_blocks(table, rated_only, block):
     table = np.array(table)
     case = raw_case(table)
     fill, weights = np.linspace(2, 4, table.shape[1]), np.linspace(1, 3, table.shape[1])

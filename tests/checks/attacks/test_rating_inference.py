@@ -1,4 +1,4 @@
-"""Rating inference: what the record found tells of the target's other ratings, counted by hand and on releases."""
+"""Test rating inference: what the found record reveals of the target's other ratings, by hand and on releases."""
 
 import made_releases as made
 import numpy as np
@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checks.attacks import rating_inference
-from checks.attacks.rating_inference import EVERYTHING, _others, _read, found_record, own_record
-from checks.linkage.knowledge import Model, known
+from checks.attacks.rating_inference import EVERYTHING, _compare, _others, found_record, own_record
+from checks.evidence.views.raw import raw_view
+from checks.linkage.drawn_knowledge import draw_knowledge
+from checks.linkage.knowledge import Model
 from checks.linkage.rules import Rule
 from checks.registry import registered
 from checks.stats import clustered
@@ -40,7 +42,7 @@ def six(tmp_path):
     return made.case(release.but(method="predictive-simple"), tmp_path / "six")
 
 
-def everybody(case):
+def all_people(case):
     return made.rows_of(case, RATINGS)
 
 
@@ -50,7 +52,7 @@ def result(case):
 
 
 def test_the_right_record_by_hand(six):
-    reading = own_record(six, everybody(six))
+    reading = own_record(six, all_people(six))
     assert reading.right.tolist() == [2, 2, 1, 2, 2, 2]
     assert reading.guessed.tolist() == [1, 2, 0, 1, 2, 0]
     assert reading.trials.tolist() == [2] * 6
@@ -59,38 +61,38 @@ def test_the_right_record_by_hand(six):
     assert reading.found == 1.0
 
 
-def test_a_wrong_record_is_read_as_it_is_and_its_gaps_are_guessed(six):
-    people = everybody(six)
+def test_wrong_record_is_read_and_its_gaps_are_guessed(six):
+    people = all_people(six)
     wrong = 1 - six.record_of(people)
-    reading = _read(six, "wrong", wrong, known(six.truth, people, EVERYTHING))
+    reading = _compare(six, "wrong", wrong, draw_knowledge(six.truth, people, EVERYTHING))
     # First: item 0 is not there and guessed right, 1.5 is no 4. Second: guessed right, 3.5 rounds to 3. Third: guessed
     # wrong, wrong. Fourth: 4 is no 1, item 3 is guessed right. Fifth: 3 is 3, guessed right. Sixth: 4 no 2, 3 no 4.
     assert reading.right.tolist() == [1, 2, 0, 1, 2, 0]
     assert reading.found == 0.0
-    nobody = _read(six, "none", np.full(6, -1), known(six.truth, people, EVERYTHING))
-    assert nobody.right.tolist() == nobody.guessed.tolist()
-    assert nobody.risk.gain == 0
+    no_record = _compare(six, "none", np.full(6, -1), draw_knowledge(six.truth, people, EVERYTHING))
+    assert no_record.right.tolist() == no_record.guessed.tolist()
+    assert no_record.risk.gain == 0
 
 
 def test_only_what_is_not_known_is_read(six):
-    people = everybody(six)
-    knows = known(six.truth, people, Model(1))
+    people = all_people(six)
+    knows = draw_knowledge(six.truth, people, Model(1))
     others = _others(six, knows)
     assert np.diff(others.indptr).tolist() == [1] * 6
     both = np.sort(np.stack([knows.items, others.items]), axis=0)
     assert both.T.tolist() == [np.flatnonzero(~np.isnan(row)).tolist() for row in RATINGS]
-    assert _others(six, known(six.truth, people, Model(2))).items.tolist() == []
+    assert _others(six, draw_knowledge(six.truth, people, Model(2))).items.tolist() == []
     assert found_record(six, people, Model(2)).risk.n == 0
 
 
-def test_too_little_to_read_is_no_proof(six):
+def test_too_few_ratings_to_read_fail(six):
     found = result(six)
     assert not found.passed
     assert "too few ratings" in found.detail
 
 
 @pytest.mark.parametrize("name", ["padded", "simple"])
-def test_good_releases_tell_what_groups_think(case, name):
+def test_good_releases_pass_with_some_gain(case, name):
     found = result(case(name))
     assert found.passed, found.detail
     assert found.control
@@ -102,12 +104,12 @@ def test_good_releases_tell_what_groups_think(case, name):
     )
 
 
-def test_single_contributors_and_raw_data_give_ratings_away(case):
+def test_single_contributors_and_raw_data_reveal_ratings(case):
     opened = case("single contributors")
     found = result(opened)
     assert not found.passed
     assert found.ci_low > 0.65
-    raw = result(opened.raw)
+    raw = result(raw_view(opened))
     assert (raw.passed, raw.control) == (False, True)
     assert raw.observed == pytest.approx(1)
 

@@ -1,14 +1,14 @@
-"""The recovery attack and its relatives: they see real ratings, and only those."""
+"""Test the recovery attack and related checks: they find real ratings, and only those."""
 
 import made_releases as made
 import numpy as np
 import pytest
 
 from checks.attacks import recovery
-from checks.case import Case
-from checks.chance import Chance
-from checks.lowrank import item_means, robust_fit
-from checks.real_cells import RealCells, real_among
+from checks.evidence.case import Case
+from checks.recovery.cell_baseline import CellBaseline
+from checks.recovery.low_rank_fit import item_means, robust_fit
+from checks.recovery.real_cells import RealCells, hold_real_ratings
 from checks.registry import registered
 
 
@@ -39,10 +39,10 @@ def test_single_contributors_are_found_by_both_checks(case):
         assert not found.passed
         assert found.ci_low > least
     share = (RealCells.of(opened).number == 1).sum() / opened.truth.ratings.nnz
-    assert f"Of all ratings {share:.1%} stand in the release" in found.detail
+    assert f"Of all ratings {share:.1%} are published unchanged" in found.detail
 
 
-def test_the_contributor_rule_holds_for_cells_averaged_with_one_prediction(case, releases, tmp_path):
+def test_contributor_rule_covers_averages_with_a_prediction(case, releases, tmp_path):
     """Half the rating, half a prediction is no protection: the prediction can be guessed and subtracted."""
     good, bad = releases["simple"], releases["single contributors"]
     mixed = good.but(values=(good.values + bad.values) / 2)
@@ -50,7 +50,7 @@ def test_the_contributor_rule_holds_for_cells_averaged_with_one_prediction(case,
 
 
 def test_links_are_judged_only_where_a_release_hides_them(case):
-    """A simple release lists what somebody rated; a padded one hides it among everything else."""
+    """A simple release lists what its members rated; a padded one hides it among all items."""
     simple, padded = (result(case(name), "recovery").detail for name in ("simple", "padded"))
     assert "Links are not judged: 100.0% of the published cells are real anyway" in simple
     assert "not judged" not in padded
@@ -60,13 +60,15 @@ def test_the_control_dies_with_the_attack(case, monkeypatch):
     monkeypatch.setattr(recovery, "attack", lambda *_, **__: [])
     opened = case()
     cells = RealCells.of(opened)
-    published = recovery._kept((block.start, block.table()) for block in opened.release.blocks())
-    alive, said = recovery._control(opened, cells, published, Chance.fitted(opened, cells), 0.5)
-    assert not alive
-    assert "nor can" in said
+    published = recovery._held((block.start, block.table()) for block in opened.release.blocks())
+    succeeded, control_text = recovery._control(
+        opened, cells, published, CellBaseline.fitted(opened, cells), 0.5
+    )
+    assert not succeeded
+    assert "nor can" in control_text
 
 
-def test_too_little_to_attack_is_no_proof(tmp_path):
+def test_too_few_cells_to_attack_fail(tmp_path):
     ratings = made.csr(np.arange(6), np.zeros(6, int), np.full(6, 3.0), (6, 1))
     tiny = made.Made(ratings, np.repeat([0, 1], 3), np.full((2, 1), 3.0, np.float32), k=3)
     found = result(made.case(tiny, tmp_path / "tiny"), "recovery")
@@ -84,20 +86,20 @@ def rare_ratings():
     return made.csr(rows, np.concatenate([common.indices, items]), values, (200, 90))
 
 
-def test_rare_items_tell_nothing_when_no_model_saw_them_and_much_when_one_did(tmp_path):
+def test_rare_items_leak_only_if_the_model_saw_them(tmp_path):
     ratings = rare_ratings()
     ruled = made.case(made.grouped(ratings, 5, rare=3, rank=6), tmp_path / "ruled")
     found = result(ruled, "rare-items")
     assert found.passed
     assert (found.observed, found.n) == (0.0, 30)
-    assert "all alike" in found.detail
+    assert not found.applicable
     unruled = made.case(made.grouped(ratings, 5, rare=0, rank=6), tmp_path / "unruled")
     found = result(unruled, "rare-items")
     assert not found.passed
     assert found.observed > 0.7
 
 
-def test_few_cells_within_chance_are_no_leak_and_one_verbatim_cell_in_few_is(case, monkeypatch):
+def test_few_cells_within_chance_pass_and_verbatim_cells_fail(case, monkeypatch):
     found = result(case("padded"), "contributors")
     assert found.passed
     assert found.ci_high < 0.05
@@ -169,11 +171,11 @@ def test_item_means_skip_what_is_not_published():
 @pytest.mark.parametrize("name", ["padded", "simple"])
 def test_chance_adds_up_to_the_real_ratings(case, name):
     opened = case(name)
-    chance = Chance.fitted(opened, RealCells.of(opened))
+    chance = CellBaseline.fitted(opened, RealCells.of(opened))
     there = np.concatenate([block.pattern().toarray() for block in opened.release.blocks()]) > 0
     keys = np.flatnonzero(there)
     expected = np.zeros(there.shape)
     expected.flat[keys] = chance.of(keys)
-    real = real_among(opened, np.arange(there.size)).reshape(there.shape) & there
+    real = hold_real_ratings(opened, np.arange(there.size)).reshape(there.shape) & there
     assert expected.sum(axis=0) == pytest.approx(real.sum(axis=0), abs=0.5)
     assert expected.sum(axis=1) == pytest.approx(real.sum(axis=1), abs=0.5)

@@ -1,4 +1,4 @@
-"""What members really rated, block by block, against plain sums."""
+"""Test what members really rated, block by block, against plain sums."""
 
 import made_releases as made
 import numpy as np
@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checks import release as reader
+from checks.evidence import release_view as reader
 
 GROUPS, ITEMS = 4, 5
 
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_blocks_are_the_plain_sums(tmp_path_factory, data):
+def test_group_blocks_match_plain_sums(tmp_path_factory, data):
     users = data.draw(st.integers(GROUPS, 9))
     rating = st.one_of(st.none(), st.sampled_from([-2, 0, 1, 2, 4.5]))
     row = st.lists(rating, min_size=ITEMS, max_size=ITEMS)

@@ -1,4 +1,4 @@
-"""Reading what was published: every encoding, and nothing that is not in the contract."""
+"""Test reading a release: every encoding, and nothing that docs/release-format.md does not allow."""
 
 import pickle
 import stat
@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checks import release as reader
-from checks.release import Release
+from checks.evidence import release_view as reader
+from checks.evidence.release import Release
 from tasks.errors import Refused
 from tasks.store import read_json, write_json
 
@@ -21,7 +21,7 @@ def whole(release):
     return np.concatenate([block.table() for block in release.blocks()])
 
 
-def test_values_come_back_to_the_step(case, releases):
+def test_values_are_read_back_to_the_step(case, releases):
     for name in ("padded", "simple"):
         release, wanted = case(name).release, releases[name].values
         read = whole(release)
@@ -32,7 +32,7 @@ def test_values_come_back_to_the_step(case, releases):
 
 
 @pytest.mark.parametrize("name", ["simple", "padded"])
-def test_blocks_and_where_they_are_kept_do_not_matter(case, monkeypatch, tmp_path, name):
+def test_block_size_and_storage_do_not_matter(case, monkeypatch, tmp_path, name):
     opened = case(name).release
     once, alike = whole(opened), opened.profile_of_group
     monkeypatch.setattr(reader, "BLOCK_CELLS", 1000)
@@ -53,7 +53,7 @@ def test_blocks_and_where_they_are_kept_do_not_matter(case, monkeypatch, tmp_pat
     assert list(tmp_path.glob(".attack-*")) == []
 
 
-def test_a_large_release_is_decoded_once_into_the_owners_files(case, monkeypatch, tmp_path):
+def test_large_release_is_decoded_once_into_private_files(case, monkeypatch, tmp_path):
     monkeypatch.setattr(reader, "CACHE_BYTES", 10)
     release = Release(case("simple").release.directory, tmp_path)
     release.profile_of_group  # noqa: B018
@@ -61,14 +61,14 @@ def test_a_large_release_is_decoded_once_into_the_owners_files(case, monkeypatch
     assert sum(len(block.codes) for block in release.blocks()) == release.cells
     (place,) = tmp_path.glob(".attack-*")
     assert stat.S_IMODE(place.stat().st_mode) == 0o700
-    there = pickle.loads(pickle.dumps(release.stored))  # as workers get it
+    there = pickle.loads(pickle.dumps(release.decoded_files))  # as workers get it
     for start, stop in release.ranges():
-        assert np.array_equal(there.block(start, stop).codes, release.stored.block(start, stop).codes)
+        assert np.array_equal(there.block(start, stop).codes, release.decoded_files.block(start, stop).codes)
 
 
 @settings(max_examples=40, deadline=None)
 @given(data=st.data(), wide=st.booleans())
-def test_any_release_comes_back(tmp_path_factory, data, wide):
+def test_any_release_is_read_back(tmp_path_factory, data, wide):
     groups, items = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 5))
     step = 0.01 if wide else 0.5
     codes = np.array(

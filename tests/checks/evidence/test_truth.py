@@ -1,4 +1,4 @@
-"""The source read anew: the rating that counts, people and items that are not in the release."""
+"""Test reading the source anew: the rating that counts, and people and items that are not in the release."""
 
 import datetime
 import pickle
@@ -16,12 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checks import matrix
+from checks.evidence import source_matrix as matrix
+from checks.evidence.membership import Membership
+from checks.evidence.release import Release
+from checks.evidence.truth import Truth
+from checks.evidence.views.shadow import select_people
+from checks.evidence.working_files import forget
 from checks.gate import judge
-from checks.release import Release
-from checks.scratch import forget
-from checks.shadow import part_of
-from checks.truth import Membership, Truth
 from tasks.config import Source
 from tasks.engine import engine
 from tasks.errors import DiskFull, Refused, UsageError
@@ -73,7 +74,7 @@ def test_the_last_by_time_counts(release):
     assert table(opened, truth) == {("a", "x"): 2, ("b", "y"): 4}
 
 
-def test_without_times_or_at_the_same_time_the_last_in_the_file_counts(release):
+def test_without_later_time_the_last_in_the_file_counts(release):
     opened, membership = release
     rows = [("a", "x", 1, 5), ("a", "x", 2, 5), ("c", "y", 5, 5)]
     for timed in (False, True):
@@ -81,7 +82,7 @@ def test_without_times_or_at_the_same_time_the_last_in_the_file_counts(release):
         assert table(opened, truth) == {("a", "x"): 2, ("c", "y"): 5}
 
 
-def test_strangers_are_counted_and_count_as_raters(release):
+def test_unlisted_people_are_counted_as_raters(release):
     opened, membership = release
     rows = [("a", "x", 1, 0), ("z", "x", 2, 0), ("z", "x", 3, 0), ("w", "x", 1, 0), ("b", "new", 2, 0)]
     truth = Truth.build(opened, membership, [block(rows)])
@@ -138,7 +139,7 @@ ROW = st.tuples(st.sampled_from("abcvz"), st.sampled_from("xyn"), st.integers(1,
     at_once=st.integers(1, 4),
     coded=st.booleans(),
 )
-def test_as_a_dictionary_would(release, rows, cut, timed, at_once, coded):
+def test_matrix_matches_a_plain_dictionary(release, rows, cut, timed, at_once, coded):
     opened, membership = release
     expected: dict = {}
     for user, item, rating, time in rows:
@@ -171,7 +172,7 @@ def test_a_wrong_membership_is_refused(tmp_path, columns):
         Membership.read(tmp_path)
 
 
-def test_a_stray_rating_does_not_blind_the_comparison(release):
+def test_stray_rating_is_no_level(release):
     opened, membership = release
     truth = Truth.build(opened, membership, [block([("a", "x", 1, 0)])])
     values = np.concatenate([np.tile([1, 2, 3, 4, 5], 100), [3.0002]]).astype(np.float32)
@@ -213,7 +214,8 @@ def same(one, other):
     assert (one.unlisted_users, one.unlisted_items) == (other.unlisted_users, other.unlisted_items) == (50, 5)
 
 
-def test_workers_and_the_size_of_ranges_do_not_matter(large, monkeypatch):
+@pytest.mark.slow
+def test_workers_and_range_size_do_not_matter(large, monkeypatch):
     release, private, source = large
     here = Truth.read(release, private, source, SNAPSHOT)
     with engine(2) as workers:
@@ -223,7 +225,7 @@ def test_workers_and_the_size_of_ranges_do_not_matter(large, monkeypatch):
     same(Truth.read(release, private, source, SNAPSHOT), here)
 
 
-def test_the_ratings_are_mapped_from_files_of_the_owner_that_go_with_them(large):
+def test_ratings_are_mapped_from_private_files_until_closed(large):
     release, private, source = large
     truth = Truth.read(release, private, source, SNAPSHOT)
     (place,) = private.glob(".attack-*")
@@ -241,7 +243,7 @@ def test_the_ratings_are_mapped_from_files_of_the_owner_that_go_with_them(large)
     assert list(private.glob(".attack-*")) == []
 
 
-def test_nothing_is_left_behind_when_reading_fails(large, monkeypatch):
+def test_failed_reading_leaves_no_files(large, monkeypatch):
     release, private, source = large
     monkeypatch.setattr(matrix, "_join_range", None)
     with pytest.raises(TypeError):
@@ -252,9 +254,9 @@ def test_nothing_is_left_behind_when_reading_fails(large, monkeypatch):
     assert list(private.glob(".attack-*")) == []
 
 
-def test_the_source_alone_has_everybody_in_order(large):
+def test_source_alone_has_all_people_in_order(large):
     _, _, source = large
-    truth = Truth.alone(source, SNAPSHOT)
+    truth = Truth.from_source_only(source, SNAPSHOT)
     assert truth.membership.users.to_pylist() == sorted(f"u{n}" for n in range(700))
     assert (truth.ratings.shape, truth.unlisted_users, truth.seen.all()) == ((700, 60), 0, True)
     count, total = truth.item_totals
@@ -265,9 +267,9 @@ def test_the_source_alone_has_everybody_in_order(large):
     assert np.array_equal(often, np.bincount(truth.ratings.data.astype(int))[1:])
 
 
-def test_figures_of_the_ratings_do_not_depend_on_how_many_are_looked_at_together(large):
+def test_rating_figures_do_not_depend_on_stretches(large):
     _, _, source = large
-    truth = Truth.alone(source, SNAPSHOT)
+    truth = Truth.from_source_only(source, SNAPSHOT)
     other = truth.listed_at(truth.row_of_user)
     other.__dict__["stretches"] = lambda: (slice(n, n + 999) for n in range(0, truth.ratings.nnz, 999))
     for one, two in zip(
@@ -277,15 +279,15 @@ def test_figures_of_the_ratings_do_not_depend_on_how_many_are_looked_at_together
     assert truth.listed_at(truth.row_of_user).__dict__["item_totals"] is truth.item_totals
 
 
-def test_no_id_travels_between_processes(large, tmp_path):
+def test_no_id_is_sent_between_processes(large, tmp_path):
     release, _, source = large
-    nobody = matrix.IdArrays(pa.array(["u1"]), release.items)
+    only_listed = matrix.IdArrays(pa.array(["u1"]), release.items)
     runs = matrix._read_stretch(
-        (0, pieces(source, SNAPSHOT)), source=source, snapshot=SNAPSHOT, ids=nobody, place=tmp_path
+        (0, pieces(source, SNAPSHOT)), source=source, snapshot=SNAPSHOT, ids=only_listed, place=tmp_path
     )
-    told = pickle.dumps(runs)
+    raised = pickle.dumps(runs)
     assert len(runs[0].missing_items) == 5
-    assert not any(f"u{n}".encode() in told for n in range(100, 700))
+    assert not any(f"u{n}".encode() in raised for n in range(100, 700))
 
 
 def test_a_full_disk_is_no_verdict_and_leaves_nothing(large):
@@ -294,16 +296,16 @@ def test_a_full_disk_is_no_verdict_and_leaves_nothing(large):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
     try:
-        with pytest.raises(DiskFull, match="no space left") as told:
+        with pytest.raises(DiskFull, match="no space left") as raised:
             judge(release.directory, private, source, SNAPSHOT, {})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert Path(told.value.where).parent == private
+    assert Path(raised.value.where).parent == private
     assert list(private.glob(".attack-*")) == []
 
 
 @given(st.lists(st.integers(0, 50), min_size=6, max_size=40), st.integers(1, 60))
-def test_ranges_have_as_many_ratings_as_fit(rows, most):
+def test_ranges_hold_the_allowed_number_of_ratings(rows, most):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matrix, "GRAINS", len(rows) // 2)
         patch.setattr(matrix, "ROWS_AT_ONCE", most)
@@ -334,7 +336,7 @@ def listed(truth):
     return dict(zip(truth.membership.users.to_pylist(), zip(*columns, strict=True), strict=True))
 
 
-def test_attributes_are_those_of_the_people_of_the_membership(people):
+def test_attributes_follow_the_membership(people):
     release, private, source = people
     truth = Truth.read(release, private, source, SNAPSHOT)
     assert truth.membership.users.to_pylist() == ["b", "c", "a"]  # neither the table's order nor the source's
@@ -343,16 +345,16 @@ def test_attributes_are_those_of_the_people_of_the_membership(people):
     assert listed(truth.listed_at(truth.row_of_user[::-1])) == listed(truth)
 
 
-def test_the_source_alone_has_everybodys_attributes(people):
-    truth = Truth.alone(people[2], SNAPSHOT)
-    everybody = {"a": (None, None), "b": ("right", "40"), "c": ("left", None), "stranger": ("up", "9")}
-    assert listed(truth) == everybody
+def test_source_alone_has_all_attributes(people):
+    truth = Truth.from_source_only(people[2], SNAPSHOT)
+    all_people = {"a": (None, None), "b": ("right", "40"), "c": ("left", None), "stranger": ("up", "9")}
+    assert listed(truth) == all_people
 
 
 def test_a_part_of_the_people_keeps_their_attributes(people):
     release, private, source = people
     truth = Truth.read(release, private, source, SNAPSHOT)
-    part = part_of(truth, np.array([1, 0]), np.array([0, 1], np.int32))
+    part = select_people(truth, np.array([1, 0]), np.array([0, 1], np.int32))
     assert listed(part) == {"c": ("left", None), "b": ("right", "40")}
 
 
@@ -360,13 +362,13 @@ def test_nothing_is_known_without_a_table(large):
     release, private, source = large
     truth = Truth.read(release, private, source, SNAPSHOT)
     assert truth.attributes == {}
-    assert part_of(truth, np.arange(3), np.zeros(3, np.int32)).attributes == {}
+    assert select_people(truth, np.arange(3), np.zeros(3, np.int32)).attributes == {}
 
 
-def test_a_table_that_cannot_be_read_leaves_nothing_behind_and_is_no_verdict(people):
+def test_unreadable_table_leaves_no_files_and_no_verdict(people):
     release, private, source = people
     Path(source.attributes.path).write_text("user,side\nsecret-1,left\n")
-    with pytest.raises(UsageError, match="no column called 'age'") as told:
+    with pytest.raises(UsageError, match="no column called 'age'") as raised:
         judge(release.directory, private, source, SNAPSHOT, {})
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(raised.value)
     assert list(private.glob(".attack-*")) == []

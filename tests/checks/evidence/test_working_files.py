@@ -1,4 +1,4 @@
-"""The judge's working files: whose they are, when they go, and what happens where there is no room for them."""
+"""Test the judge's working files: who may read them, when they are removed, and what happens on a full disk."""
 
 import errno
 import os
@@ -13,13 +13,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checks import gate, scratch, shadow
+from checks import gate
+from checks.evidence import working_files as scratch
+from checks.evidence.views import shadow
+from checks.evidence.working_files import working_files
+from checks.linkage.absent_people import shadow_of
 from checks.linkage.postings import Postings
 from checks.registry import Check
-from checks.scratch import working_files
 from tasks.errors import DiskFull
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -31,7 +34,7 @@ def no_large_files():
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_room_for_what_is_mapped_is_taken_at_once(tmp_path, no_large_files):
+def test_space_of_mapped_files_is_reserved_at_once(tmp_path, no_large_files):
     with pytest.raises(DiskFull, match="no space left"):
         Postings.create(tmp_path, {}, codes=(np.uint8, 1_000_000))
     arrays = Postings.create(tmp_path, {}, codes=(np.uint8, 1_000), rows=(np.int32, 0))
@@ -46,19 +49,19 @@ def test_a_full_disk_in_a_check_is_no_result(case):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     opened = case()
-    with pytest.raises(DiskFull) as told:
+    with pytest.raises(DiskFull) as raised:
         gate.run_check(Check("made-up", 1.0, "gate", False, False, full), opened, 1.0)
-    assert told.value.where == str(opened.private)
+    assert raised.value.where == str(opened.private)
 
 
 @pytest.mark.parametrize("problem", [OSError(errno.ENOSPC, "No space left"), DiskFull("no space left")])
-def test_a_full_disk_that_is_taken_for_damaged_files_is_no_result_either(case, monkeypatch, problem):
+def test_full_disk_is_not_taken_for_damaged_files(case, monkeypatch, problem):
     def full(*_):
         raise problem
 
     monkeypatch.setattr(shadow, "_read", full)
     with pytest.raises(DiskFull, match="no space left"):
-        gate.run_check(Check("made-up", 1.0, "gate", False, False, lambda c, t: c.shadow), case(), 1.0)
+        gate.run_check(Check("made-up", 1.0, "gate", False, False, lambda c, t: shadow_of(c)), case(), 1.0)
 
 
 def refusing(monkeypatch, private: Path, number: int) -> None:
@@ -73,20 +76,20 @@ def refusing(monkeypatch, private: Path, number: int) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])
-def test_who_may_only_read_works_in_the_temporary_directory(tmp_path, monkeypatch, number):
+def test_read_only_private_directory_uses_the_temporary_one(tmp_path, monkeypatch, number):
     refusing(monkeypatch, tmp_path, number)
     with working_files(tmp_path) as place:
         assert Path(place).parent == Path(tempfile.gettempdir())
         assert stat.S_IMODE(Path(place).stat().st_mode) == 0o700
 
 
-def test_a_full_disk_is_no_reason_to_go_elsewhere(tmp_path, monkeypatch):
+def test_full_disk_does_not_move_working_files(tmp_path, monkeypatch):
     refusing(monkeypatch, tmp_path, errno.ENOSPC)
     with pytest.raises(DiskFull):
         working_files(tmp_path)
 
 
-def test_what_a_killed_judge_left_goes_when_the_next_one_starts(tmp_path):
+def test_files_of_a_killed_judge_are_removed_by_the_next(tmp_path):
     held = working_files(tmp_path)
     for name in (".attack-old", ".attack-fresh", "kept"):
         (tmp_path / name).mkdir()
@@ -103,8 +106,8 @@ def test_what_a_killed_judge_left_goes_when_the_next_one_starts(tmp_path):
 TERMINATED = """
 import os, signal, sys, time
 from pathlib import Path
-from checks import exposure
-from checks.scratch import working_files
+from checks.evidence import opened_cases
+from checks.evidence.working_files import working_files
 from tasks.cli import main
 
 def raw_case(*_):
@@ -115,12 +118,13 @@ def raw_case(*_):
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(60)
 
-exposure.raw_case = raw_case
+opened_cases.raw_case = raw_case
 sys.exit(main(["attack", "nearest-record", "--source", "ratings.csv", "--format", "csv", "--scale", "1,5"]))
 """
 
 
-def test_terminated_the_judge_leaves_nothing(tmp_path):
+@pytest.mark.slow
+def test_terminated_judge_leaves_no_files(tmp_path):
     ended = subprocess.run(
         [sys.executable, "-c", TERMINATED, str(tmp_path)],
         capture_output=True,

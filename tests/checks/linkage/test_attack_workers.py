@@ -1,4 +1,4 @@
-"""Attacks on workers: the same numbers on any number of them, when one is killed, and no trace left behind."""
+"""Test attacks on workers: the same figures on any number of them, when one is killed, and no files left behind."""
 
 import gc
 import os
@@ -14,16 +14,22 @@ import pytest
 import scipy.sparse as sp
 
 from checks.attacks import scoreboard_rh, scoring, tf_idf
-from checks.case import Case
+from checks.evidence.case import Case
+from checks.evidence.membership import Membership
+from checks.evidence.truth import Truth
+from checks.evidence.views.raw import RawRelease
 from checks.linkage import ranking
 from checks.linkage.attack import trial
-from checks.linkage.knowledge import Model, known
+from checks.linkage.drawn_knowledge import draw_knowledge
+from checks.linkage.knowledge import Model
+from checks.linkage.postings import postings_of
 from checks.linkage.ranking import rank
-from checks.raw import RawRelease
+from checks.linkage.rules import world_of
 from checks.registry import registered
-from checks.truth import Membership, Truth
 from tasks.engine import Engine, engine
 from tasks.errors import Refused
+
+pytestmark = pytest.mark.slow
 
 RULES = {"scoring": scoring.rule, "scoreboard-rh": scoreboard_rh.rule, "tf-idf": tf_idf.rule}
 
@@ -54,9 +60,9 @@ def attacked(truth, private, on, *, rule="scoreboard-rh", targets=600):
     """The ranks of some people in the raw data, as bytes."""
     case = Case(RawRelease(truth, low=1.0, high=5.0), truth, private, engine=on)
     some = np.arange(targets) * 61
-    knows = known(truth, some, Model(8, error="±1"))
+    knows = draw_knowledge(truth, some, Model(8, error="±1"))
     ranks = rank(
-        case.postings, RULES[rule](case.world), knows, case.record_of(some), entropic=True, engine=on
+        postings_of(case), RULES[rule](world_of(case)), knows, case.record_of(some), entropic=True, engine=on
     )
     return ranks.table.tobytes()
 
@@ -81,7 +87,7 @@ class Killing(Engine):
         return super().map(function, blocks, progress=watch, **common)
 
 
-def test_killing_a_worker_in_the_middle_changes_no_number(truth, tmp_path, monkeypatch, workers):
+def test_killed_worker_changes_no_figure(truth, tmp_path, monkeypatch, workers):
     monkeypatch.setattr(ranking, "BLOCK_TARGETS", 5)  # 120 blocks, some ten milliseconds each
     here = attacked(truth, tmp_path, Engine())
     killing = Killing(workers._client)
@@ -116,7 +122,7 @@ def _scratch(private: Path) -> list[Path]:
     return list(private.glob(".attack-*"))
 
 
-def test_working_files_are_the_owners_hold_no_ids_and_go_with_the_case(truth, tmp_path, workers):
+def test_working_files_are_private_without_ids_and_removed(truth, tmp_path, workers):
     case = Case(RawRelease(truth, low=1.0, high=5.0), truth, tmp_path, engine=workers)
     trial(case, tf_idf.rule, Model(8))
     (place,) = _scratch(tmp_path)
@@ -145,7 +151,7 @@ def _failing(truth, private, on):
 
 
 @pytest.mark.parametrize("where", ["here", "workers"])
-def test_working_files_go_also_when_the_attack_fails(truth, tmp_path, monkeypatch, workers, where):
+def test_working_files_are_removed_after_a_failed_attack(truth, tmp_path, monkeypatch, workers, where):
     monkeypatch.setattr(ranking, "_rank", _break)
     assert _failing(truth, tmp_path, workers if where == "workers" else None) == "this block cannot be ranked"
     for _ in range(50):  # the client's own thread forgets the failed block a little later

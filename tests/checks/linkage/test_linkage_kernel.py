@@ -1,4 +1,4 @@
-"""The kernel against a plain reading of its definition: any knowledge, any postings, every rule."""
+"""Test the kernel against a plain version of its definition: any knowledge, any posting lists, every rule."""
 
 import json
 import math
@@ -45,7 +45,7 @@ def plainly(known, own, left_out, lists, levels, rule, people, lengths, most_ite
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
-def test_ranks_are_what_the_definition_says(data):
+def test_ranks_match_the_definition(data):
     dense = data.draw(st.booleans())
     levels = np.linspace(1, 5, data.draw(st.sampled_from([2, 5, 40]))).astype(
         np.float32
@@ -95,11 +95,11 @@ def test_ranks_are_what_the_definition_says(data):
         assert {name: found[name] for name in expected} == expected
 
 
-def test_records_that_match_alike_tie_to_the_bit_whatever_the_way_they_are_added_up():
+def test_equal_matches_tie_exactly_in_any_order_of_addition():
     """Two lists, one longer and one shorter than the table of levels: both ways must give the same number."""
     levels = np.linspace(-10, 10, 41).astype(np.float32)
     many = 60
-    # Item 0 is had by everybody (by table), item 1 by the first ten only (level by level), all with one code.
+    # Every record has item 0 (by table), item 1 by the first ten only (level by level), all with one code.
     rows = np.concatenate([np.arange(many), np.arange(10)]).astype(np.int32)
     indptr = np.array([0, many, many + 10])
     codes = np.full(len(rows), 17, np.uint8)
@@ -116,7 +116,7 @@ def test_records_that_match_alike_tie_to_the_bit_whatever_the_way_they_are_added
     assert 0 < entropy[1] < np.log2(many)
 
 
-def test_how_far_the_best_stands_out():
+def test_eccentricity_of_the_best_record():
     """Scores 3, 2, 1, 0: Narayanan & Shmatikov's eccentricity is (3 − 2) / σ."""
     indptr, rows = np.array([0, 3, 5, 6]), np.array([0, 1, 2, 0, 1, 0], np.int32)
     nothing, ones, out = np.zeros(0, np.float32), np.ones(4, np.int32), np.zeros((1, len(FIELDS)))
@@ -146,7 +146,7 @@ def postings(tmp_path):
     return arrays, Postings(tmp_path)
 
 
-def test_arrays_come_back_as_they_were_written(postings):
+def test_arrays_are_read_back_as_written(postings):
     written, opened = postings
     for name, array in written.items():
         assert opened.array(name).dtype == array.dtype

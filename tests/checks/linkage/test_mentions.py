@@ -1,4 +1,4 @@
-"""Simulated forum mentions, and what people can do about them."""
+"""Test simulated forum mentions, and the defences of [Frankowski2006]."""
 
 import made_releases as made
 import numpy as np
@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checks.linkage.knowledge import Knowledge, Model, known
+from checks.evidence.seeds import seeded
+from checks.linkage.drawn_knowledge import draw_knowledge
+from checks.linkage.knowledge import Knowledge, Model
 from checks.linkage.mentions import COUNTS, RATED_SHARE, mention_counts, mentions
 from checks.linkage.misdirection import (
     misdirect,
@@ -15,7 +17,6 @@ from checks.linkage.misdirection import (
     popular_from,
     suppress_rarest,
 )
-from checks.seeds import seeded
 
 NO = np.nan
 # Four people, five items; raters per item: 4, 3, 1, 2, 1.
@@ -55,7 +56,7 @@ def spoken(knowledge):
     return [set(part.tolist()) for part in np.split(knowledge.items, knowledge.indptr[1:-1])]
 
 
-def test_numbers_of_mentions_follow_the_papers_table():
+def test_mention_counts_follow_table_1():
     numbers = mention_counts(40_000, seeded("test"))
     shares = [((numbers >= low) & (numbers <= high)).mean() for (low, high), _ in COUNTS]
     assert shares == pytest.approx([people / 133 for _, people in COUNTS], abs=0.01)
@@ -88,13 +89,13 @@ def test_people_prefer_popular_items(truth):
 
 def test_the_gate_and_studies_draw_for_themselves(truth):
     targets, model = np.arange(50), Model(0, "forum")
-    gate = known(truth, targets, model)
+    gate = draw_knowledge(truth, targets, model)
     assert np.array_equal(gate.items, mentions(truth, targets, model).items)
     other = mentions(truth, targets, model, seeded("another study"))
     assert not np.array_equal(gate.indptr, other.indptr)
 
 
-def test_a_wrong_rating_is_one_level_off_and_an_unknown_one_stays_unknown(truth):
+def test_wrong_ratings_are_one_level_off_and_unknown_ones_stay(truth):
     exact, off = (mentions(truth, np.arange(200), Model(0, "forum", error)) for error in ("exact", "±1"))
     assert np.array_equal(exact.items, off.items)
     assert np.array_equal(np.isnan(exact.ratings), np.isnan(off.ratings))
@@ -113,7 +114,7 @@ def test_lists_to_misdirect_with(small):
     assert most_popular_first(np.array([0, 2])).tolist() == [1]
 
 
-def test_everybody_adds_what_they_neither_rated_nor_mentioned(small):
+def test_misdirections_are_neither_rated_nor_mentioned(small):
     # The first rated 0 and 1 and mentioned 3; the second rated 0 and 2; the fourth rated all but 2.
     before = said({0: 5, 3: NO}, {2: 2}, {}, {0: 2})
     popular = misdirections(small, before, most_popular_first(small.raters), 2)

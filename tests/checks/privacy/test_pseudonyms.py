@@ -1,4 +1,4 @@
-"""Pseudonyms that lead back to an id, by whichever plain way; and those of the owner's secret, which never do."""
+"""Test pseudonyms that reveal an id in any plain way; keyed pseudonyms never do."""
 
 import base64
 import hashlib
@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checks.guesses import LONG_HASH, Guess, chance_of_hash, encoded, hashed, meets
+from checks.inference.pseudonym_characters import count_revealed_classes
+from checks.inference.pseudonym_guesses import LONG_HASH, Guess, chance_of_hash, encoded, hashed, matches
 from checks.privacy import pseudonyms
-from checks.signs import told_by_signs
 from tasks.keys import OwnerKey
 
 NUMBERS = [str(number) for number in range(1, 301)]
@@ -23,7 +23,7 @@ ADDRESSES = [f"Person.{number}@mail.example" for number in range(300)]
 
 
 def judged(users, names, **attributes):
-    """The check's finding on a release of groups, where nothing but names can tell who is who."""
+    """The check's finding on a release of groups, where only pseudonyms can reveal who is who."""
     rows = np.zeros(len(users), dtype=np.int32)
     known = {name: pa.array(values, pa.string()).dictionary_encode() for name, values in attributes.items()}
     membership = SimpleNamespace(users=pa.array(users, pa.string()), pseudonyms=pa.array(names, pa.string()))
@@ -39,7 +39,7 @@ def md5(text):
 
 
 def noise(text):
-    """Eight signs that nobody without the seed can tell."""
+    """Eight characters that cannot be predicted without the seed."""
     return f"{random.Random(f'seed {text}').getrandbits(32):08x}"
 
 
@@ -72,7 +72,7 @@ PLAIN = {
 
 @pytest.mark.parametrize("users", [NUMBERS, ADDRESSES], ids=["numbers", "addresses"])
 @pytest.mark.parametrize("way", PLAIN)
-def test_plain_ways_are_found(users, way):
+def test_plain_encodings_and_hashes_are_found(users, way):
     finding = judged(users, [PLAIN[way](user) for user in users])
     assert not finding.passed
     assert finding.observed > 250  # not all: reversed and short ids come by chance too
@@ -93,14 +93,14 @@ def test_short_pseudonyms_do_not_excuse_long_ones():
     assert judged(ADDRESSES, names).observed == 1
 
 
-def test_numbers_in_the_order_of_the_ids_whatever_their_frame():
+def test_numbers_in_id_order_are_found_in_any_frame():
     finding = judged(NUMBERS, [f"p{2 * int(user) + 1000}x" for user in NUMBERS])
     assert not finding.passed
     assert "z = +17.3" in finding.detail  # √299: exactly the same order
 
 
 def test_random_numbers_are_no_ids():
-    """Ids 1 … 300 and pseudonyms p1001 … p1300 are alike, yet nobody is told."""
+    """Ids 1 … 300 and pseudonyms p1001 … p1300 are similar, yet reveal no one."""
     names = [f"p{1000 + number}" for number in random.Random(5).sample(range(1, 301), 300)]
     assert judged(NUMBERS, names).passed
 
@@ -127,18 +127,18 @@ LETTERS = {"F": "abcd", "M": "wxyz", None: "abyz"}
 
 
 @pytest.mark.parametrize("way", BETRAYED)
-def test_names_that_tell_an_attribute_are_found(way):
+def test_pseudonyms_that_reveal_an_attribute_are_found(way):
     names = [BETRAYED[way](user, side) for user, side in zip(ADDRESSES, SIDES, strict=True)]
     finding = judged(ADDRESSES, names, age=["old"] * 300, side=SIDES)
     assert not finding.passed
     assert (
         finding.observed > 50
     )  # the more letters stand for a class, the fewer people have one that surely does
-    assert judged(ADDRESSES, names).passed  # what is not known cannot be told
+    assert judged(ADDRESSES, names).passed  # what is not known cannot be revealed
 
 
 def test_an_order_that_follows_a_class_is_found():
-    """Numbers given to one class after the other: no sign of theirs need tell, the order does."""
+    """Numbers given to one class after the other: no character need reveal it, the order does."""
     known = [side or "M" for side in SIDES]
     place = {
         user: n
@@ -150,7 +150,7 @@ def test_an_order_that_follows_a_class_is_found():
     assert "follows the order of the ids or an attribute by z = " in finding.detail
 
 
-def test_a_single_class_and_unknown_ones_tell_nothing():
+def test_single_or_unknown_classes_reveal_nothing():
     names = [f"same-{noise(user)}" for user in ADDRESSES]
     assert judged(ADDRESSES, names, side=["same"] * 300, other=[None] * 300).passed
     assert judged(ADDRESSES[:1], names[:1], side=["same"]).passed
@@ -161,34 +161,34 @@ def test_a_single_class_and_unknown_ones_tell_nothing():
     secret=st.binary(min_size=32, max_size=32),
     classes=st.lists(st.sampled_from(["a", "b", "e", "18", "f", "ff", None]), min_size=2, max_size=300),
 )
-def test_keyed_pseudonyms_tell_no_attribute_whatever_the_secret(secret, classes):
+def test_keyed_pseudonyms_reveal_no_attribute(secret, classes):
     """Classes that are letters of the pseudonyms, and as many people of each as there happen to be."""
     users = ADDRESSES[: len(classes)]
     finding = judged(users, OwnerKey(secret).pseudonyms("demo", "2026-01-01", users), side=classes)
     assert finding.passed, finding.detail
 
 
-def test_the_chance_of_a_sign_by_hand():
-    """All 20 of a class, and nobody else of 40, have a sign: one in C(40, 20) = 1.4·10¹¹; of 30 it is 1.6·10⁸."""
-    for people, told in ((40, 40), (30, 0)):
+def test_chance_of_a_character_by_hand():
+    """All 20 of a class, and no other of 40, have a character: one in C(40, 20) = 1.4·10¹¹; of 30 it is 1.6·10⁸."""
+    for people, revealed in ((40, 40), (30, 0)):
         sides = ["left", "right"] * (people // 2)
         names = [{"left": "x", "right": "y"}[side] for side in sides]
-        assert told_by_signs(names, pa.array(sides).dictionary_encode()) == told
+        assert count_revealed_classes(names, pa.array(sides).dictionary_encode()) == revealed
 
 
 @given(user=st.text(min_size=1), cut=st.integers(0, 90), length=st.integers(1, 40))
 @settings(max_examples=50, deadline=None)
-def test_every_part_of_every_hash_meets(user, cut, length):
+def test_every_part_of_every_hash_matches(user, cut, length):
     part = hashlib.sha384(user.encode("utf-8", "surrogatepass")).hexdigest()[cut : cut + length]
-    assert meets(part, hashed(user), LONG_HASH)
+    assert matches(part, hashed(user), LONG_HASH)
 
 
-def test_meeting():
-    assert meets("AbC", ["xabcx"])
-    assert meets("xABCx==", ["abc"])
-    assert not meets("xabcx", ["abc"], shortest=4)
-    assert not meets("abd", ["abc"])
-    assert not meets("", ["abc"])
+def test_matching_ignores_case_and_padding():
+    assert matches("AbC", ["xabcx"])
+    assert matches("xABCx==", ["abc"])
+    assert not matches("xabcx", ["abc"], shortest=4)
+    assert not matches("abd", ["abc"])
+    assert not matches("", ["abc"])
 
 
 def test_chances_by_hand():
@@ -201,8 +201,8 @@ def test_chances_by_hand():
     assert {guess.text for guess in encoded("A1")} >= {"a1", "1a", "4131", "qte", "ieyq"}
 
 
-def test_frames():
-    assert pseudonyms._without_frame(["u-12x", "u-34x", "u-1x"]) == ["12", "34", "1"]
-    assert pseudonyms._without_frame(["aa", "aaa"]) == ["", "a"]
-    assert pseudonyms._without_frame(["alone"]) == ["alone"]
-    assert pseudonyms._without_frame([]) == []
+def test_common_ends_are_stripped():
+    assert pseudonyms._strip_common_ends(["u-12x", "u-34x", "u-1x"]) == ["12", "34", "1"]
+    assert pseudonyms._strip_common_ends(["aa", "aaa"]) == ["", "a"]
+    assert pseudonyms._strip_common_ends(["alone"]) == ["alone"]
+    assert pseudonyms._strip_common_ends([]) == []

@@ -1,4 +1,6 @@
-"""The reconstruction kernels of paper 001: by hand, against plain versions, and on MovieLens against its tables."""
+"""Test the reconstruction kernels of [Zhang2006]: by hand, against plain versions, and against its tables
+on MovieLens.
+"""
 
 import numpy as np
 import pytest
@@ -43,8 +45,8 @@ def test_values_near_five_points_are_the_five_levels():
     assert kmeans.reconstruct(row(-2, -1.1, 0.1, 0.9, 2, -2.1), FIVE).data.tolist() == [1, 2, 3, 4, 5, 1]
 
 
-def test_an_empty_cluster_is_dropped_and_the_others_keep_their_rank():
-    # Centroids start at −2, −1, 0, 1, 2; nobody is near −1 and 0, and what is at 1 stays the fourth.
+def test_empty_cluster_is_dropped_and_others_keep_their_rank():
+    # Centroids start at −2, −1, 0, 1, 2; no value is near −1 and 0, and what is at 1 stays the fourth.
     assert kmeans.reconstruct(row(-2, -2, 1.1, 0.9, 2, 2), FIVE).data.tolist() == [1, 1, 4, 4, 5, 5]
 
 
@@ -67,7 +69,7 @@ def test_values_that_do_not_differ_get_the_middle_level():
     assert kmeans.reconstruct(row(0.5, 0.5, 0.5), FIVE).data.tolist() == [3, 3, 3]
 
 
-def test_rows_are_apart_and_an_empty_one_stays_empty():
+def test_rows_are_independent_and_may_be_empty():
     data, indptr = np.array([5.0, -5, 0.1, 0.2]), np.array([0, 2, 2, 4])
     found = kmeans.reconstruct(sp.csr_array((data, [1, 3, 0, 2], indptr), shape=(3, 4)), FIVE)
     assert found.toarray().tolist() == [[0, 5, 0, 1], [0] * 4, [1, 0, 5, 0]]
@@ -80,7 +82,7 @@ def test_continuous_ratings_are_the_middles_of_segments():
 
 
 @given(st.lists(st.floats(-5, 5).map(lambda v: round(v, 3)), min_size=1, max_size=60), st.integers(2, 7))
-def test_as_the_plain_version(values, k):
+def test_kmeans_matches_the_plain_version(values, k):
     own = kmeans.cluster_ranks(np.array([0, len(values)]), np.array(values), k)
     assert own.tolist() == plain_kmeans(values, k) or at_rest(values, own)
 
@@ -95,7 +97,7 @@ def at_rest(values, ranks):
 
 
 @given(st.lists(st.integers(1, 5), min_size=5, max_size=40).filter(lambda r: {1, 2, 3, 4, 5} <= set(r)))
-def test_undisguised_scores_of_who_uses_the_whole_scale_are_read_off(given_ratings):
+def test_undisguised_scores_over_the_whole_scale_are_recovered(given_ratings):
     ratings = row(*given_ratings)
     assert kmeans.reconstruct(zscores(ratings).matrix, FIVE).data.tolist() == given_ratings
 
@@ -120,7 +122,7 @@ def test_entries_beyond_the_noise_are_rated():
     ]
 
 
-def test_what_is_above_one_is_noise():
+def test_variance_above_one_is_noise():
     # Squares of 2, −2, 1, 1 add up to 10 of 4: 2.5 − 1; less than 1 is none.
     assert detection.noise_variance(np.array([10.0, 3.0]), np.array([4, 4])).tolist() == [1.5, 0]
     assert detection.amount_of(3.0, "uniform") == pytest.approx(3)
@@ -142,9 +144,9 @@ def test_scores_by_hand():
 
 def test_measures_by_hand():
     truth = np.array([1.0, 2, 3, 4])
-    told = np.array([1.0, 3, 3, 2])
-    assert measures.r_mae(told, truth) == 0.75
-    assert measures.accuracy(told, truth, 0.5) == 0.5
+    estimated = np.array([1.0, 3, 3, 2])
+    assert measures.r_mae(estimated, truth) == 0.75
+    assert measures.accuracy(estimated, truth, 0.5) == 0.5
     assert measures.zscore_mae(np.array([0.0, 1]), np.array([0.5, 1])) == 0.25
     means, deviations = np.full(4, 3.0), np.full(4, 2.0)
     assert measures.p_mae(np.array([-1, 0, 0, 1.0]), means, deviations, truth) == (0 + 1 + 0 + 1) / 4
@@ -207,7 +209,7 @@ def test_em_follows_full_decompositions(noise):
 
 
 def test_more_noise_weighs_less():
-    """Half of the people have ten times the noise; taking that into account is nearer to everybody."""
+    """Half of the people have ten times the noise; taking that into account reduces every error."""
     truth, draw = low_rank(200, 60), np.random.default_rng(3)
     amount = np.where(np.arange(200) % 2, 4.0, 0.4)
     disguised = some(truth + amount[:, None] * draw.normal(size=truth.shape), 0.5)
@@ -218,7 +220,7 @@ def test_more_noise_weighs_less():
     assert errors["weighted"] < 0.7 * errors["plain"]
 
 
-def test_equal_noise_weighs_alike():
+def test_equal_noise_has_equal_weight():
     disguised = some(low_rank())
     plain, weighted = (
         svd_em.reconstruct(disguised, rank=3, amount=np.full(60, 0.5), kind=kind)
@@ -259,7 +261,7 @@ def test_fewer_rows_or_columns_than_directions(attack):
         assert attack.reconstruct(values, rank=10) == pytest.approx(values, abs=1e-4)
 
 
-# Against the paper's tables (SCIENCE P1 has the readings and the bars)
+# Against the paper's tables (docs/leaks-and-bars.md has the bars)
 
 
 @pytest.fixture
@@ -289,9 +291,9 @@ def test_table_2(training, noise, amount, mae, accuracy, score_mae):
         else draw.uniform(-amount, amount, ratings.nnz)
     )
     disguised = sp.csr_array((own.matrix.data + drawn, ratings.indices, ratings.indptr), shape=ratings.shape)
-    told = kmeans.reconstruct(disguised, FIVE).data
-    assert measures.r_mae(told, ratings.data) == pytest.approx(mae, abs=0.015)
-    assert measures.accuracy(told, ratings.data, 0.5) == pytest.approx(accuracy, abs=0.015)
+    estimated = kmeans.reconstruct(disguised, FIVE).data
+    assert measures.r_mae(estimated, ratings.data) == pytest.approx(mae, abs=0.015)
+    assert measures.accuracy(estimated, ratings.data, 0.5) == pytest.approx(accuracy, abs=0.015)
     owners = np.repeat(np.arange(ratings.shape[0]), np.diff(ratings.indptr))
     scores = svd_em.reconstruct(disguised, noise=noise, amount=amount)[owners, ratings.indices]
     assert measures.zscore_mae(scores, own.matrix.data) == pytest.approx(score_mae, abs=0.01)

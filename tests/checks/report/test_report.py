@@ -1,4 +1,4 @@
-"""What people read: true, the same every time, from nowhere else, about nobody."""
+"""Test report.html and README.md: complete, deterministic, self-contained, without any user id."""
 
 import re
 import subprocess
@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 
 from checks.gate import judge_case
-from checks.report import page, write_readme, write_report
-from checks.result import Verdict
+from checks.report import MethodWords, figures, write_readme, write_report
+from checks.result import CheckResult, Verdict
 from tasks.store import write_json
+
+WORDS = MethodWords(publishes="Everybody in a group has the same profile.")
 
 
 class Page(HTMLParser):
-    """Remembers open tags and everything a browser might fetch."""
+    """Record open tags and everything a browser might fetch."""
 
     VOID = ("meta", "br", "hr", "img", "input", "link", "path", "use", "rect", "line")
 
@@ -47,7 +49,7 @@ def reported(case):
     def build(name="padded"):
         opened = case(name)
         verdict = judge_case(opened, {})
-        write_report(opened.release.directory, verdict, opened.private / "utility")
+        write_report(opened.release.directory, verdict, opened.private / "utility", WORDS)
         return opened, verdict, (opened.release.directory / "report.html").read_text()
 
     return build
@@ -67,8 +69,35 @@ def test_every_check_is_on_the_page(reported):
     for check in verdict.checks:
         assert f"{check.name}: " in text
         assert re.sub(r"\s+", " ", check.detail) in re.sub(r"\s+", " ", text)
-    assert text.count("not met (advisory)") == 1
-    assert page.count('<svg role="img" aria-label=') == 3
+    assert text.count("advisory warning") == 2  # in the headline and beside the check
+    assert page.count('<div role="img" aria-label=') == page.count("<svg ") == 3
+
+
+def test_checks_that_cannot_fail_stand_apart(reported):
+    _, verdict, page = reported()
+    _, text = read(page)
+    assert verdict.headline in text
+    applicable, apart = text.split("Not applicable to this release")
+    for check in verdict.checks:
+        assert (f"{check.name}: " in apart) is not check.applicable
+        assert (f"{check.name}: " in applicable) is check.applicable
+    assert apart.count(" not applicable ") == len(verdict.not_applicable) > 0
+
+
+def test_values_cannot_add_markup(case):
+    """Whatever a detail or a method says, it is text; quotation marks stay readable in Markdown."""
+    opened = case()
+    odd = CheckResult("x", False, 1, 1, None, None, 1, "gate", "a <script>alert('b')</script> & c", void=True)
+    words = MethodWords(publishes="People's <b>data</b>.")
+    write_report(opened.release.directory, Verdict([odd]), opened.private / "utility", words)
+    page = (opened.release.directory / "report.html").read_text()
+    assert "<script" not in page
+    assert "<b>" not in page
+    _, text = read(page)
+    assert odd.detail in text
+    assert "FAILED (void)" in text
+    write_readme(opened.release.directory, words)
+    assert "People's &lt;b&gt;data&lt;/b&gt;." in (opened.release.directory / "README.md").read_text()
 
 
 def test_nothing_is_fetched_and_nobody_is_named(reported):
@@ -86,7 +115,7 @@ def test_nothing_is_fetched_and_nobody_is_named(reported):
 
 def test_the_same_bytes_every_time(reported):
     opened, verdict, page = reported()
-    write_report(opened.release.directory, verdict, opened.private / "utility")
+    write_report(opened.release.directory, verdict, opened.private / "utility", WORDS)
     assert (opened.release.directory / "report.html").read_text() == page
 
 
@@ -104,10 +133,10 @@ def test_a_report_is_written_whatever_is_missing(case):
     (opened.private / "utility" / "heldout.parquet").unlink()
     (opened.private / "utility" / "summary.json").unlink()
     (opened.release.directory / "groups.parquet").write_bytes(b"nonsense")
-    write_report(opened.release.directory, Verdict([]), opened.private / "utility")
+    write_report(opened.release.directory, Verdict([]), opened.private / "utility", WORDS)
     _, text = read((opened.release.directory / "report.html").read_text())
     assert "cannot be read" in text
-    assert "no check was run" in text
+    assert "no applicable gating check was run" in text
 
 
 def test_histograms_of_the_shadow_run_are_drawn(case):
@@ -119,7 +148,7 @@ def test_histograms_of_the_shadow_run_are_drawn(case):
         "padded_share": [0.4, 0.6],
     }
     write_json(opened.private / "utility" / "summary.json", {"histogram": shares})
-    write_report(opened.release.directory, Verdict([]), opened.private / "utility")
+    write_report(opened.release.directory, Verdict([]), opened.private / "utility", WORDS)
     page = (opened.release.directory / "report.html").read_text()
     assert "the 4.00% of all cells" in page
     assert "padded" in page
@@ -137,7 +166,7 @@ def test_the_page_says_whom_the_shadow_run_was_made_of(case, summary, said):
     opened = case()
     names = ("users", "source_users", "sampled", "ranked_users")
     write_json(opened.private / "utility" / "summary.json", dict(zip(names, summary, strict=True)))
-    write_report(opened.release.directory, Verdict([]), opened.private / "utility")
+    write_report(opened.release.directory, Verdict([]), opened.private / "utility", WORDS)
     _, text = read((opened.release.directory / "report.html").read_text())
     assert said in text
 
@@ -146,7 +175,7 @@ def test_the_page_says_whom_the_shadow_run_was_made_of(case, summary, said):
 def test_ratings_are_counted_once_per_person(case, name):
     release = case(name).release
     counted: dict[float, int] = {}
-    for values, people in page._values(release):
+    for values, people in figures.published_values(release):
         for value, number in zip(values.tolist(), people.tolist(), strict=True):
             counted[value] = counted.get(value, 0) + number
     (block,) = release.blocks()
@@ -158,7 +187,7 @@ def test_ratings_are_counted_once_per_person(case, name):
 
 @pytest.mark.parametrize("every_item", [False, True])
 def test_single_people_are_called_so(tmp_path, every_item):
-    """Two people's z-scores, of what they rated or of every item."""
+    """Publish two people's z-scores, of the items they rated or of every item."""
     matrix = made.csr(np.array([0, 0, 1, 1]), np.array([0, 1, 1, 2]), np.array([1.0, 5, 2, 4]), (2, 3))
     values = np.array([[-1, 1, np.nan], [np.nan, -1, 1]], dtype=np.float32)
     values = np.nan_to_num(values) if every_item else values
@@ -166,13 +195,13 @@ def test_single_people_are_called_so(tmp_path, every_item):
         matrix, np.arange(2), values, k=2, c=1, step=0.0, method="perturbation", unit="z-score"
     )
     opened = made.case(disguised, tmp_path)
-    write_readme(opened.release.directory)
+    write_readme(opened.release.directory, WORDS)
     text = (opened.release.directory / "README.md").read_text()
     assert "2 records, one person's each." in text
     assert "added" not in text
     assert "unless" not in text
     assert ("An item of a record was rated by its owner." in text) is not every_item
-    write_report(opened.release.directory, Verdict([]), opened.private / "utility")
+    write_report(opened.release.directory, Verdict([]), opened.private / "utility", WORDS)
     report = (opened.release.directory / "report.html").read_text()
     assert "Records per item (l)" in report
     assert "Groups per item" not in report
@@ -182,7 +211,7 @@ def test_single_people_are_called_so(tmp_path, every_item):
 @pytest.mark.parametrize("name", ["padded", "simple"])
 def test_the_readme_loads_the_release(case, releases, name):
     directory = case(name).release.directory
-    write_readme(directory)
+    write_readme(directory, WORDS)
     text = (directory / "README.md").read_text()
     assert "$" not in text
     assert "at least 4 others" in text

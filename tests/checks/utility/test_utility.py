@@ -1,4 +1,4 @@
-"""The utility floor."""
+"""Test the utility floor."""
 
 import made_releases as made
 import numpy as np
@@ -59,7 +59,7 @@ def test_as_bad_as_random_groups_is_refused(case):
     assert (found.passed, found.observed) == (False, pytest.approx(0.95, abs=1e-3))
 
 
-def test_a_loss_is_refused_where_it_is_shown(case):
+def test_shown_loss_is_refused(case):
     """The same loss of about 1: of few ratings it may be chance, of many it is not."""
     opened = case()
     passed = {}
@@ -97,7 +97,7 @@ def test_no_scale_to_judge_on(case):
         (lambda d: write(d, original=[np.nan, 1, 1, 1]), "not a number"),
     ],
 )
-def test_what_was_not_measured_has_failed(case, change, words):
+def test_unmeasured_utility_fails(case, change, words):
     opened = case()
     change(opened.private / "utility")
     with pytest.raises(Refused, match=words):

@@ -1,34 +1,34 @@
-"""`murmur check` knows the method: what it promises, what it does not read, and how far it reaches."""
+"""Test that `murmur check` reports what a method promises, which tables it does not read, and how far it reaches."""
 
 import datetime
 import json
 import re
 import tomllib
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
-from tasks.config import load, parse
+from tasks.cli._preview import preview
+from tasks.cli._starter import starter
+from tasks.config import formats, load, parse
 from tasks.config.microaggregation import Microaggregation
 from tasks.config.obfuscation import Obfuscation
 from tasks.config.perturbation import Perturbation
-from tasks.config.source import OWN_ATTRIBUTES, Attributes
+from tasks.config.source import Attributes
 from tasks.config.suppression import Suppression
 from tasks.errors import UsageError
 from tasks.groupings import mdav
 from tasks.methods import registered
-from tasks.preview import preview
 
 SNAPSHOT = datetime.date(2026, 1, 1)
 WORLD = {"users": 60, "items": 20, "ratings_per_user": 8.0}
-STARTER = files("tasks").joinpath("starter.toml").read_text(encoding="utf-8").replace("@NAME@", "films")
+STARTER = starter("films")
 
 
 def seen(method, **tables):
     source = {"format": "synthetic", "synthetic": WORLD}
-    told = {"release": {"name": "x"}, "source": source, "privacy": {"method": method, "k": 4}, **tables}
-    return preview(parse(told), SNAPSHOT)
+    settings = {"release": {"name": "x"}, "source": source, "privacy": {"method": method, "k": 4}, **tables}
+    return preview(parse(settings), SNAPSHOT)
 
 
 def test_groups_are_promised_by_those_who_make_groups():
@@ -108,7 +108,7 @@ def test_what_is_known_is_told_in_numbers(two_files):
 def test_attributes_are_refused_as_the_run_would_refuse_them(two_files):
     for text, protect, what in (
         ("a,left,1\nb,left,2\nz,right,3\n", ["side"], "do not differ in it"),
-        ("A,left,1\nB,right,2\n", [], "says nothing of anybody"),
+        ("A,left,1\nB,right,2\n", [], "has no user who has ratings"),
         ("a,left\n", [], "does not have 3 columns"),
     ):
         with pytest.raises(UsageError, match=what):
@@ -116,7 +116,7 @@ def test_attributes_are_refused_as_the_run_would_refuse_them(two_files):
 
 
 def test_a_part_of_the_source_does_not_judge_the_table(two_files):
-    """Of the users in the first blocks the table may say nothing; it is still told, in numbers."""
+    """Of the users in the first blocks the table may say nothing; the numbers are still reported."""
     more = "".join(f"user-{n},item-{n},3\n" for n in range(3000))
     part = {"block_bytes": 2**12, "more": more}
     answer = two_files("user-2998,left,1\nuser-2999,right,2\n", ["side"], **part)
@@ -152,23 +152,28 @@ def test_the_starters_attributes_can_be_switched_on(tmp_path):
 
 
 def test_the_page_on_attributes_has_every_key_and_an_example_that_is_understood():
-    page = (Path(__file__).parents[1] / "docs" / "attributes.md").read_text(encoding="utf-8")
-    told = tomllib.loads(re.search(r"```toml\n(.*?)```", page, re.S).group(1))
-    told["source"] |= {"format": "csv", "path": "ratings.csv", "scale": [1, 5]}
-    config = parse({"release": {"name": "x"}, **told})
+    page = (Path(__file__).parents[3] / "docs" / "attributes.md").read_text(encoding="utf-8")
+    example = tomllib.loads(re.search(r"```toml\n(.*?)```", page, re.S).group(1))
+    example["source"] |= {"format": "csv", "path": "ratings.csv", "scale": [1, 5]}
+    config = parse({"release": {"name": "x"}, **example})
     assert config.needed_attributes == ("gender",)
     keys = re.findall(
         r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?`) \| .* \| ", page.partition("| key of")[2], re.M))
     )
     assert sorted(keys) == sorted(Attributes.model_fields)
-    for name, own in OWN_ATTRIBUTES.items():
+    for name in formats.names():
+        if not (own := formats.declared(name).attributes):
+            continue
         row = re.search(rf"^\| `{name}` \|.*$", page, re.M).group()
         assert all(f"`{attribute}`" in row for attribute in own)
 
 
-def test_the_starter_names_every_method():
-    for method in registered():
-        assert method in STARTER
+def test_the_starter_lists_every_method_and_format():
+    for method in registered().values():
+        assert re.search(rf"^# {method.name} +{re.escape(method.summary)}$", STARTER, re.M)
+    assert f"# formats: {' '.join(formats.names())}\n" in STARTER
+    assert "@" not in STARTER
+    assert all(len(line) <= 120 for line in STARTER.splitlines())
 
 
 @pytest.mark.parametrize(
@@ -212,7 +217,7 @@ def test_commented_tables_that_need_a_choice_show_one_and_the_defaults(tmp_path,
 
 
 def test_the_page_on_methods_has_every_method_and_key_with_its_default():
-    page = (Path(__file__).parents[1] / "docs" / "methods.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "methods.md").read_text(encoding="utf-8")
     assert [method for method in registered() if f"`{method}`" not in page] == []
     for settings in (Microaggregation(), Perturbation(), Obfuscation(), Suppression()):
         for key, default in settings.model_dump().items():

@@ -1,3 +1,5 @@
+"""Test which release files are accepted, and that a refusal names the key and the remedy."""
+
 import textwrap
 
 import pytest
@@ -34,7 +36,7 @@ def users_csv(**keys):
         (with_(privacy={"method": "magic"}), "privacy.method", "predictive-padded"),
         (with_(release={"name": "Not A Name"}), "release.name", "lower-case"),
         (with_(release={"schedule": "every day"}), "release.schedule", "cron"),
-        (with_(source={"scale": [5, 1]}), "source", "lowest rating first"),
+        (with_(source={"scale": [5, 1]}), "source", "must be below the highest"),
         (with_(source={"scale": [1]}), "source.scale", "two numbers"),
         (with_(source={"format": "csv", "scale": [1, 5]}), "source", "needs a path"),
         (with_(source={"format": "csv", "path": "x"}), "source.scale", "add it"),
@@ -46,11 +48,12 @@ def users_csv(**keys):
         (with_(gate={"k-anonymity": 0.5}), "gate", "whole number of at least 1"),
         (with_(gate={"diversity": 2.5}), "gate", "whole number of at least 1"),
         (with_(padding={"regularization": float("inf")}), "padding.regularization", "finite"),
-        (with_(privacy={"protect": ["religion"]}), "privacy.protect", "nothing is known of religion"),
+        (with_(privacy={"protect": ["religion"]}), "privacy.protect", "no user attribute religion"),
+        (with_(source={"format": "xml"}), "source.format", "movielens-100k, movielens-1m"),
         (
             with_(obfuscation={"attribute": "religion"}),
             "obfuscation.attribute",
-            "nothing is known of religion",
+            "no user attribute religion",
         ),
         (with_(obfuscation={"share": 0.1}), "obfuscation: share", "set attribute"),
         (with_(obfuscation={"attribute": "gender", "share": 0.0}), "obfuscation.share", "greater than 0"),
@@ -63,7 +66,7 @@ def users_csv(**keys):
         (with_(privacy={"method": "obfuscation"}), "obfuscation.attribute", "name a user attribute"),
         (
             with_(privacy={"method": "suppression"}, obfuscation={"attribute": "gender"}),
-            "obfuscation.attribute",
+            "obfuscation: method 'suppression'",
             "remove [obfuscation]",
         ),
         (with_(suppression={"share": 1.0}), "suppression.share", "less than 1"),
@@ -77,8 +80,8 @@ def users_csv(**keys):
         (about_people(colums=["gender"]), "source.attributes.colums", "unknown key"),
         (about_people(user="id"), "source.attributes", "user: name the table"),
         (about_people(encoding="latin-1", delimiter=";"), "source.attributes", "delimiter, encoding: name"),
-        (users_csv(), "source.attributes", "say which columns"),
-        (users_csv(columns=[]), "source.attributes", "say which columns"),
+        (users_csv(), "source.attributes", "name the columns"),
+        (users_csv(columns=[]), "source.attributes", "name the columns"),
         (users_csv(columns=["g", "user"], user="id"), "source.attributes", "none can be called 'user'"),
         (users_csv(columns=["g", "id"], user="id"), "source.attributes", "the users' ids are no attribute"),
         (users_csv(columns=["g"], delimiter="::"), "source.attributes.delimiter", "at most 1 character"),
@@ -106,18 +109,18 @@ def users_csv(**keys):
         (users_csv(columns=["g"], edges=[18]), "attributes.edges", "valid dictionary"),
         (
             users_csv(columns=["g"], edges={"g": [1]}, groups={"g": {"a": [1]}}),
-            "groups.g",
-            "keep one of them",
+            "source.attributes",
+            "g is set in both groups and edges",
         ),
-        (with_(padding={"neutral": ["religion"]}), "padding.neutral", "nothing is known of religion"),
+        (with_(padding={"neutral": ["religion"]}), "padding.neutral", "no user attribute religion"),
         (
             with_(padding={"neutral": ["gender"]}, privacy={"method": "predictive-simple"}),
             "padding.neutral",
-            "use method 'predictive-padded'",
+            "such as 'predictive-padded'",
         ),
         (
             with_(padding={"neutral": ["gender"], "keep_observed": True}),
-            "padding.neutral",
+            "padding: neutral",
             "keep one of them",
         ),
         (with_(series={"mode": "sticky"}), "series.mode", "independent"),

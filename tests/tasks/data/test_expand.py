@@ -1,4 +1,4 @@
-"""`murmur expand`: every member of a group with its profile, as rows that other programs read."""
+"""Test `murmur expand`: every member of a group with its profile, as rows that other programs read."""
 
 import csv
 import errno
@@ -15,10 +15,11 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks import expand as expansion
-from tasks import formats, profiles
+from tasks import formats
 from tasks.cli import main
 from tasks.config import parse
+from tasks.data import expand as expansion
+from tasks.data import profiles
 from tasks.errors import MurmurError
 from tasks.store import digest, write_json
 from tests.conftest import SNAPSHOT
@@ -30,7 +31,7 @@ PLAIN = [f"film {position}" for position in range(5)]
 def release(
     place: Path, codes, *, kind="uint8", held=None, items=PLAIN, scale=(1.0, 5.0), step=0.1, sizes=None
 ):
-    """Publish codes (groups × items) in the contract's form, members called by hex numbers; returns its directory."""
+    """Publish codes (groups × items) in the published form, members called by hex numbers; returns its directory."""
     place.mkdir()
     codes = np.asarray(codes, expansion.ENCODINGS[kind])
     sizes = np.asarray(sizes if sizes is not None else np.full(len(codes), 3))
@@ -142,7 +143,7 @@ def test_every_member_gets_the_groups_profile(tmp_path, capsys, name, to):
         ("movielens", "movielens-csv", "simple"),
     ],
 )
-def test_our_own_formats_read_what_was_written(tmp_path, capsys, to, source, name):
+def test_formats_read_what_was_written(tmp_path, capsys, to, source, name):
     given_release = KINDS[name]
     place = release(tmp_path / "release", **given_release)
     assert run(capsys, place, "--to", to, tmp_path / "out")[0] == 0
@@ -176,11 +177,11 @@ def test_csv_quotes_what_must_be_quoted(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("to", ["movielens", "recbole"])
-def test_ids_a_format_cannot_carry_are_refused_before_anything_is_written(tmp_path, capsys, to):
+def test_unrepresentable_ids_are_refused_early(tmp_path, capsys, to):
     place = release(tmp_path / "release", CODES, items=ITEMS)
     code, answer, _ = run(capsys, place, "--to", to, tmp_path / "out")
     assert code == 2
-    assert f"--to {to} cannot carry" in answer["error"]["what"]
+    assert f"--to {to} cannot represent" in answer["error"]["what"]
     assert [path.name for path in tmp_path.iterdir()] == ["release"]
 
 
@@ -188,7 +189,7 @@ def test_nothing_is_overwritten(tmp_path, capsys):
     place = release(tmp_path / "release", CODES)
     (tmp_path / "out").write_text("mine")
     code, answer, _ = run(capsys, place, "--to", "csv", tmp_path / "out")
-    assert (code, answer["error"]["what"]) == (2, "this exists already")
+    assert (code, answer["error"]["what"]) == (2, "the output exists already")
     assert (tmp_path / "out").read_text() == "mine"
 
 
@@ -204,7 +205,7 @@ def test_a_changed_release_is_refused(tmp_path, capsys, name):
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"files": {}}', '{"files": {}, "rating_encoding": "uint8"}'])
-def test_a_manifest_that_is_none_is_refused(tmp_path, capsys, content):
+def test_an_invalid_manifest_is_refused(tmp_path, capsys, content):
     (tmp_path / "release").mkdir()
     assert run(capsys, tmp_path / "release", "--to", "csv", tmp_path / "out")[0] == 2
     (tmp_path / "release" / "manifest.json").write_text(content)
@@ -213,7 +214,7 @@ def test_a_manifest_that_is_none_is_refused(tmp_path, capsys, content):
 
 @pytest.mark.parametrize("key", ["rating_step", "rating_scale", "rating_encoding", "files"])
 @pytest.mark.parametrize("value", [None, [], "no", -1])
-def test_a_manifest_without_what_ratings_mean_is_refused(tmp_path, capsys, key, value):
+def test_a_manifest_without_coding_is_refused(tmp_path, capsys, key, value):
     place = release(tmp_path / "release", CODES)
     manifest = json.loads((place / "manifest.json").read_text())
     manifest[key] = value
@@ -260,7 +261,7 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch, number):
     st.sampled_from(["uint8", "float32"]),
     st.integers(0, 1000),
 )
-def test_the_same_text_whatever_the_blocks(tmp_path_factory, groups, room, cells, sparse, kind, seed):
+def test_text_does_not_depend_on_blocks(tmp_path_factory, groups, room, cells, sparse, kind, seed):
     rng = np.random.default_rng(seed)
     codes, held = rng.integers(0, 41, (groups, 5)), rng.random((groups, 5)) < 0.5
     place = tmp_path_factory.mktemp("made")

@@ -67,7 +67,7 @@ def made(tmp_path_factory):
         root.addHandler(listening)
         root.setLevel(logging.DEBUG)
         try:
-            pipeline.run(load(config), SNAPSHOT, store, progress=lambda *told: lines.append(str(told)))
+            pipeline.run(load(config), SNAPSHOT, store, progress=lambda *report: lines.append(str(report)))
             # What Airflow passes between tasks: the references of all steps, which are there already.
             with pipeline.engine() as here:
                 release = pipeline.open_run(load(config), SNAPSHOT, store, here, lambda *_: None)
@@ -96,7 +96,7 @@ def holding(place: Path) -> set[str]:
     return {file.name for file in place.rglob("*") if file.is_file() and SIGN in texts(file)}
 
 
-def test_nothing_published_and_nothing_said_tells_an_attribute_or_an_id(made):
+def test_no_attribute_or_id_in_public_or_logs(made):
     _, store, lines = made
     assert len(list(store.published("films", SNAPSHOT).iterdir())) == 7
     assert holding(store.root / "published") == set()
@@ -105,7 +105,7 @@ def test_nothing_published_and_nothing_said_tells_an_attribute_or_an_id(made):
     assert [line for line in lines if SIGN in line] == []
 
 
-def test_what_is_known_lies_with_the_owners_intermediates(made):
+def test_attributes_are_private_intermediates(made):
     _, store, _ = made
     # The test can see what it looks for: here it must be found.
     found = {"attributes.parquet", "users.parquet", "membership.parquet"}
@@ -121,7 +121,7 @@ def test_what_is_known_lies_with_the_owners_intermediates(made):
 
 
 @pytest.mark.parametrize("how", [(), ("--json",)])
-def test_no_command_shows_one(made, how, capsys):
+def test_no_command_shows_an_attribute(made, how, capsys):
     config, store, _ = made
     private = store.private("films", SNAPSHOT)
     for command in (
@@ -141,7 +141,7 @@ def test_no_command_shows_one(made, how, capsys):
         assert command[0] != "check" or ("side" in out and "classes" in out and "400" in out)
 
 
-def test_it_goes_with_the_other_intermediates(made, tmp_path, capsys):
+def test_attributes_are_removed_with_intermediates(made, tmp_path, capsys):
     """Nothing of what was known is left, there or anywhere in the store."""
     store = Store(shutil.copytree(made[1].root, tmp_path / "store"))
     assert main(["clean", "films", "--store", str(store.root)]) == 0

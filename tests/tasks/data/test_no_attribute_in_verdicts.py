@@ -33,11 +33,11 @@ def source(tmp_path_factory):
     table = formats.attributes(made, SNAPSHOT)
     names, genders = (table.column(name).to_pylist() for name in ("user", "gender"))
     lot = np.random.default_rng(0).random(len(names)) < 0.4
-    told = [
+    rows = [
         f"{n},{VALUES[g == 'M']},{VALUES[by_lot]}"
         for n, g, by_lot in zip(names, genders, lot.astype(int), strict=True)
     ]
-    (place / "users.csv").write_text("\n".join(["user,gender,lot", *told]) + "\n")
+    (place / "users.csv").write_text("\n".join(["user,gender,lot", *rows]) + "\n")
     return {
         "format": "csv",
         "path": str(place / "ratings.csv"),
@@ -63,6 +63,7 @@ def shows(directory):
     return {value for value in VALUES if value.encode() in text}
 
 
+@pytest.mark.slow
 def test_values_are_not_published(source, tmp_path, monkeypatch):
     monkeypatch.setenv("MURMUR_SECRET_FILE", str(tmp_path / "key"))
     (tmp_path / "key").write_bytes(b"k" * 32)
@@ -84,7 +85,8 @@ def test_values_are_not_published(source, tmp_path, monkeypatch):
     assert not any(value in str(verdict) for value in VALUES)
 
 
-def test_nor_does_a_refusal_tell_them(source, tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_values_are_not_in_a_refusal(source, tmp_path, monkeypatch):
     monkeypatch.setenv("MURMUR_SECRET_FILE", str(tmp_path / "key"))
     (tmp_path / "key").write_bytes(b"k" * 32)
     (tmp_path / "key").chmod(0o600)

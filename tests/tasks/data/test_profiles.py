@@ -1,4 +1,4 @@
-"""Profiles on disk: whatever the blocks, what is read is what was written."""
+"""Test that profiles read from disk are those that were written, for any size of blocks."""
 
 from itertools import pairwise
 
@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks import profiles
+from tasks.data import profiles
 
 KINDS = {"one byte": np.dtype("u1"), "two bytes": np.dtype("<u2"), "floats": np.dtype("<f4")}
 
@@ -88,12 +88,12 @@ def test_long_profiles_come_in_smaller_blocks(tmp_path, monkeypatch):
         assert [len(block.sizes) for block in profiles.blocks(path, np.dtype("<f4"))] == rows
 
 
-def test_groups_that_list_nothing_beside_groups_that_hold_everything(tmp_path):
+def test_empty_groups_beside_complete_groups(tmp_path):
     path, _ = write(
         tmp_path, np.array([[7, 8, 9], [4, 5, 6]], np.uint8), np.array([[0, 1, 0], [1, 1, 1]], bool), ()
     )
     rows = pq.read_table(path).to_pylist()
-    rows[1]["items"] = None  # the contract's short form
+    rows[1]["items"] = None  # the short form of docs/release-format.md
     pq.write_table(profiles.pa.Table.from_pylist(rows, schema=profiles.SCHEMA), path)
     [block] = profiles.blocks(path, np.dtype("u1"))
     assert block.items.tolist() == [1, 0, 1, 2]

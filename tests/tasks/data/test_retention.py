@@ -1,7 +1,9 @@
+"""Test that only old intermediate results of published snapshots are removed."""
+
 import datetime
 import os
 
-from tasks.retention import sweep
+from tasks.data.retention import sweep
 from tasks.store import Store
 
 
@@ -20,7 +22,7 @@ def make(store, day, *, published, age_days):
     return work.parent
 
 
-def test_only_old_intermediates_of_published_snapshots_go(tmp_path):
+def test_only_old_published_intermediates_are_removed(tmp_path):
     store = Store(tmp_path)
     old, fresh, refused = (
         make(store, 1, published=True, age_days=8),

@@ -1,4 +1,4 @@
-"""Delimited text: column mapping, quoting, line numbers, encodings, and all that can be wrong with it."""
+"""Test delimited text: column mapping, quoting, line numbers, encodings, and malformed files."""
 
 import csv
 import io
@@ -34,7 +34,7 @@ def test_without_a_timestamp_column(written, reading):
     assert reading("csv", written("user,item,rating\na,x,1\n"), scale=SCALE).rows == [("a", "x", 1.0, None)]
 
 
-def test_a_timestamp_column_that_was_asked_for_must_be_there(written, reading):
+def test_requested_timestamp_column_must_exist(written, reading):
     with pytest.raises(UsageError, match="no column called 'when'") as caught:
         reading("csv", written("user,item,rating\na,x,1\n"), scale=SCALE, columns={"timestamp": "when"})
     assert "source.columns.timestamp" in caught.value.remedy
@@ -76,7 +76,7 @@ FIELD = st.text(st.characters(codec="utf-8"), min_size=1, max_size=5)
     delimiter=st.sampled_from([",", ";", "\t", "|"]),
     encoding=st.sampled_from(["utf-8", "utf-16", "utf-8-sig"]),
 )
-def test_any_text_in_ids_any_block(
+def test_any_text_in_ids_in_any_block(
     rows, block_bytes, arrow_bytes, delimiter, encoding, tmp_path, reading, monkeypatch
 ):
     """What the csv module writes is what is read, whatever the blocks; bad rows carry their first line."""
@@ -158,23 +158,23 @@ def test_numbers_do_not_depend_on_bad_neighbours(written, reading):
     assert len(clean.rows) == 997
 
 
-def test_blank_lines_are_no_rows_but_count_as_lines(written, reading):
+def test_blank_lines_count_as_lines_but_not_as_rows(written, reading):
     result = reading("csv", written("user,item,rating\n\na,x,1\n\n\nb,x,7\n\n"), scale=SCALE)
     assert (result.rows_read, [o.line for o in result.offenders]) == (2, [6])
 
 
-def test_a_byte_order_mark_is_no_part_of_the_header(written, reading):
+def test_byte_order_mark_is_ignored(written, reading):
     path = written(b"\xef\xbb\xbfuser,item,rating\na,x,1\n")
     assert reading("csv", path, scale=SCALE).rows == [("a", "x", 1.0, None)]
 
 
 @pytest.mark.parametrize("content", ["", "user,item,rating\n", "user,item,rating", "user,item,rating\n\n\n"])
-def test_nothing_in_it(content, written, reading):
+def test_empty_file_is_refused(content, written, reading):
     with pytest.raises(UsageError, match=r"no ratings|no column called 'user' \(0 columns"):
         reading("csv", written(content), scale=SCALE)
 
 
-def test_a_missing_column_is_named_and_the_header_is_not_quoted(written, reading):
+def test_missing_column_is_named_without_quoting_header(written, reading):
     with pytest.raises(UsageError, match="no column called 'user'") as caught:
         reading("csv", written("secret-person-7,item,rating\na,x,1\n"), scale=SCALE)
     assert "secret-person-7" not in str(caught.value)
@@ -187,7 +187,7 @@ def test_a_column_twice_is_refused(written, reading):
 
 
 @pytest.mark.parametrize("block_bytes", [20, 2**20])
-def test_wrong_encoding_names_the_line_and_not_the_content(block_bytes, written, reading):
+def test_wrong_encoding_names_the_line_only(block_bytes, written, reading):
     rows = "".join(f"user{n},item,3\n" for n in range(50))
     path = written(f"user,item,rating\n{rows}".encode() + "Zoë,item,3\n".encode("latin-1"))
     with pytest.raises(UsageError, match="the text is not utf-8") as caught:
@@ -197,7 +197,7 @@ def test_wrong_encoding_names_the_line_and_not_the_content(block_bytes, written,
     assert len(reading("csv", path, scale=SCALE, encoding="latin-1").rows) == 51
 
 
-def test_a_quote_that_is_never_closed(written, reading, monkeypatch):
+def test_unclosed_quote_is_refused(written, reading, monkeypatch):
     monkeypatch.setattr(_text, "ARROW_BYTES", 2**12)
     path = written('user,item,rating\na,x,1\n"anna,x,1\n' + "b,x,1\n" * 5000)
     with pytest.raises(UsageError, match="quotation mark is never closed") as caught:
@@ -214,5 +214,5 @@ def test_a_file_without_line_breaks(written, reading, monkeypatch):
 
 def test_too_many_misshapen_lines_stop_the_reading(written, reading, monkeypatch):
     monkeypatch.setattr(_text, "MISSHAPEN_LIMIT", 10)
-    with pytest.raises(UsageError, match=r"more than 10 lines together do not have 3 columns"):
+    with pytest.raises(UsageError, match=r"more than 10 lines do not have 3 columns"):
         reading("csv", written("user,item,rating\n" + "a;b;1\n" * 12), scale=SCALE)

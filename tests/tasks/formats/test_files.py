@@ -1,4 +1,4 @@
-"""Finding and opening: fsspec paths, snapshots in paths, files that are missing, damaged or locked."""
+"""Test finding and opening: fsspec paths, snapshots in paths, files that are missing, damaged or locked."""
 
 import datetime
 import gzip
@@ -71,9 +71,9 @@ def test_unknown_protocol(reading):
         reading("csv", "nowhere://x/y.csv", scale=SCALE)
 
 
-def test_nothing_suitable_in_a_directory(tmp_path, reading):
+def test_directory_without_a_matching_file_is_refused(tmp_path, reading):
     (tmp_path / "README").write_text("x")
-    with pytest.raises(UsageError, match=r"no file called ratings\.dat in there"):
+    with pytest.raises(UsageError, match=r"no file called ratings\.dat in it"):
         reading("movielens-1m", tmp_path)
 
 
@@ -86,7 +86,7 @@ def test_csv_in_an_archive_with_several_files(tmp_path, reading):
     with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
         archive.writestr("a.csv", CSV)
         archive.writestr("b.csv", CSV)
-    with pytest.raises(UsageError, match="2 files in there could be meant"):
+    with pytest.raises(UsageError, match="2 files in it match"):
         reading("csv", tmp_path / "two.zip", scale=SCALE)
 
 
@@ -114,7 +114,7 @@ def test_truncated_gz(kept, tmp_path, reading):
         reading("csv", path, scale=SCALE)
 
 
-def test_a_gz_that_is_none(tmp_path, reading):
+def test_file_that_is_not_gzip_is_refused(tmp_path, reading):
     (tmp_path / "ratings.csv.gz").write_bytes(CSV)
     with pytest.raises(UsageError, match="damaged or cut short"):
         reading("csv", tmp_path / "ratings.csv.gz", scale=SCALE)
@@ -154,7 +154,7 @@ def test_many_members_are_gathered_into_few_pieces(tmp_path):
     assert [item for block in blocks for item in block.items.to_pylist()] == [str(m) for m in range(1, 301)]
 
 
-def test_the_state_changes_when_the_file_does(tmp_path):
+def test_state_changes_with_the_file(tmp_path):
     path = tmp_path / "ratings.csv"
     path.write_bytes(CSV)
     source = Source(format="csv", path=str(path), scale=SCALE)

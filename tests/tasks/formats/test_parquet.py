@@ -1,4 +1,4 @@
-"""Parquet: types of ids and timestamps, files and row groups as pieces, bad rows by row number."""
+"""Test Parquet: types of ids and timestamps, files and row groups as pieces, bad rows by row number."""
 
 import datetime
 import tempfile
@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tasks import formats
+from tasks.cli._preview import preview
 from tasks.config import Source, parse
 from tasks.errors import UsageError
-from tasks.preview import preview
 
 SCALE = (1.0, 5.0)
 
@@ -41,7 +41,7 @@ def test_row_groups_in_any_blocks(row_group_size, block_bytes, written, reading)
 
 
 @pytest.mark.parametrize("way", ["plain", "gz", "zip"])
-def test_packed(way, written, packed, reading):
+def test_reads_the_same_in_any_packing(way, written, packed, reading):
     ways = packed("ratings.parquet", written(COLUMNS).read_bytes())
     assert reading("parquet", ways[way], scale=SCALE).rows == ROWS
 
@@ -61,7 +61,7 @@ def test_packed(way, written, packed, reading):
         ("timestamp", pa.array([7, 8, 9], pa.timestamp("s", "UTC"))),
     ],
 )
-def test_types(column, values, written, reading):
+def test_types_of_ids_and_timestamps(column, values, written, reading):
     assert reading("parquet", written({**COLUMNS, column: values}), scale=SCALE).rows == ROWS
 
 
@@ -95,7 +95,7 @@ def test_ids_must_be_text_or_whole_numbers(written, reading):
         reading("parquet", written({**COLUMNS, "user": [1.0, 2.0, 3.0]}), scale=SCALE)
 
 
-def test_a_rating_that_is_no_number_at_all(written, reading):
+def test_rating_column_of_another_type_is_refused(written, reading):
     with pytest.raises(UsageError, match="cannot be read in this format"):
         reading("parquet", written({**COLUMNS, "rating": [[1.0], [2.0], [3.0]]}), scale=SCALE)
 
@@ -105,7 +105,7 @@ def test_missing_column(written, reading):
         reading("parquet", written({"user": ["a"], "item": ["x"]}), scale=SCALE)
 
 
-def test_a_missing_column_is_told_without_the_words_of_text_files(written, reading):
+def test_missing_column_message_has_no_csv_hint(written, reading):
     with pytest.raises(UsageError) as caught:
         reading("parquet", written({"user": ["a"], "item": ["x"]}), scale=SCALE)
     assert caught.value.where == "ratings.parquet"
@@ -118,7 +118,7 @@ def test_empty(written, reading):
         reading("parquet", written(empty), scale=SCALE)
 
 
-def test_not_parquet_at_all(tmp_path, reading):
+def test_file_that_is_not_parquet_is_refused(tmp_path, reading):
     path = tmp_path / "ratings.parquet"
     path.write_text("user,item,rating\nanna,x,1\n")
     with pytest.raises(UsageError, match="cannot be read in this format") as caught:
@@ -229,14 +229,14 @@ def test_a_preview_begins_where_the_rows_begin(parts):
     assert found["rows"][0]["item"] == "0"
 
 
-def test_a_preview_of_nothing_says_so(parts):
+def test_preview_of_no_rows_is_refused(parts):
     table = {"format": "parquet", "path": str(parts([0, 0])), "scale": [1, 5]}
     with pytest.raises(UsageError, match="the source has no ratings"):
         preview(parse({"release": {"name": "x"}, "source": table}), SNAPSHOT)
 
 
 def test_a_directory_without_parts(tmp_path, reading):
-    with pytest.raises(UsageError, match=r"no file called \*\.parquet or .* in there"):
+    with pytest.raises(UsageError, match=r"no file called \*\.parquet or .* in it"):
         reading("parquet", tmp_path, scale=SCALE)
 
 

@@ -1,4 +1,4 @@
-"""The synthetic source: sizes, shape, people who stay, and independence of the blocks."""
+"""Test the synthetic source: sizes, shape, people who stay, and independence of the blocks."""
 
 import datetime
 
@@ -37,10 +37,10 @@ def test_sizes(world):
     assert len(set(users)) == 3000
     assert len(set(items)) <= 600
     assert len(ratings) / 3000 == pytest.approx(40, rel=0.1)
-    assert len(as_dict(world)) == len(ratings)  # nobody rates an item twice
+    assert len(as_dict(world)) == len(ratings)  # no person rates an item twice
 
 
-def test_histogram_is_that_of_table_2(world):
+def test_histogram_is_that_of_chang2009_table_2(world):
     shares = np.bincount(world[2].astype(int), minlength=6)[1:] / len(world[2])
     assert shares == pytest.approx([0.046, 0.100, 0.288, 0.336, 0.230], abs=0.03)
 
@@ -77,7 +77,7 @@ def test_ratings_can_be_predicted(world):
     assert by_both < by_item - 0.05
 
 
-def test_the_same_again_whatever_the_blocks():
+def test_ratings_do_not_depend_on_the_blocks():
     settings = {"users": 200, "items": 50, "ratings_per_user": 10.0, "seed": 3}
     whole = load(**settings)
     for block_bytes in (1, 1000, 5000):
@@ -87,7 +87,7 @@ def test_the_same_again_whatever_the_blocks():
     assert as_dict(other) != as_dict(whole)
 
 
-def test_people_stay_with_their_ratings_and_go_on_rating():
+def test_people_keep_their_ratings_and_add_more():
     settings = {"users": 2000, "items": 300, "churn": 0.05}
     before, after = as_dict(load(FIRST, **settings)), as_dict(load(datetime.date(2026, 2, 1), **settings))
     people, people_after = {user for user, _ in before}, {user for user, _ in after}
@@ -99,7 +99,7 @@ def test_people_stay_with_their_ratings_and_go_on_rating():
     assert sum(user in stayed for user, _ in after) > len(kept) * 1.005
 
 
-def test_without_churn_everybody_stays():
+def test_without_churn_all_people_stay():
     settings = {"users": 100, "items": 50, "churn": 0.0}
     later = load(datetime.date(2026, 6, 1), **settings)
     assert set(load(FIRST, **settings)[0]) == set(later[0])
@@ -121,11 +121,11 @@ def test_half_stars_and_other_scales():
 
 
 @pytest.mark.parametrize(
-    ("attribute", "values", "shares", "telling"),
+    ("attribute", "values", "shares", "share_of_items"),
     [("gender", "F", (0.25, 0.45), 0.2), ("age", ("18", "25"), (0.5, 0.58), 0.1)],
 )
-def test_attributes_go_with_tastes(attribute, values, shares, telling):
-    """The first taste steers more of what is seen than the second, so more items tell a gender than an age."""
+def test_attributes_correlate_with_tastes(attribute, values, shares, share_of_items):
+    """The first taste determines more choices than the second, so more items correlate with gender than with age."""
     source = Source(format="synthetic", synthetic={"users": 3000, "items": 300, "ratings_per_user": 40.0})
     table = synthetic.attributes(source, FIRST)
     known = dict(zip(table["user"].to_pylist(), table[attribute].to_pylist(), strict=True))
@@ -136,10 +136,10 @@ def test_attributes_go_with_tastes(attribute, values, shares, telling):
     item = np.unique(items, return_inverse=True)[1]
     share = np.bincount(item, inside) / np.bincount(item)
     chance = np.sqrt(inside.mean() * (1 - inside.mean()) / np.bincount(item))
-    assert (np.abs(share - inside.mean()) > 3 * chance).mean() > telling  # by chance it would be 0.003
+    assert (np.abs(share - inside.mean()) > 3 * chance).mean() > share_of_items  # by chance it would be 0.003
 
 
-def test_attributes_stay_with_a_person_and_age_says_nothing_of_gender():
+def test_attributes_are_stable_and_age_independent_of_gender():
     source = Source(format="synthetic", synthetic={"users": 20_000, "churn": 0.05})
     now, later = (synthetic.attributes(source, day) for day in (FIRST, datetime.date(2026, 3, 1)))
     before, after = (

@@ -1,8 +1,4 @@
-"""Microaggregation as the textbook has it, in plain NumPy: what tasks/kernels/mdav.py must equal, record by record.
-
-Every step recomputes everything: means, distances to all records that are left, a full sort. Of equal distances the
-lowest record counts. The benchmark compares with it too.
-"""
+"""Implement microaggregation plainly in NumPy: the reference for tasks/kernels/mdav.py, record by record."""
 
 import numpy as np
 
@@ -12,7 +8,7 @@ def squared(points: np.ndarray, center: np.ndarray) -> np.ndarray:
 
 
 def plain_mdav(points: np.ndarray, k: int) -> np.ndarray:
-    """MDAV with the leftover rule of paper 003, section 3."""
+    """Run MDAV with the leftover rule of [Casino2015], section 3."""
     labels = np.full(len(points), -1)
     left = np.arange(len(points))
     groups = 0
@@ -48,7 +44,7 @@ def plain_mdav(points: np.ndarray, k: int) -> np.ndarray:
 
 
 def plain_v_mdav(points: np.ndarray, k: int, gamma: float) -> np.ndarray:
-    """V-MDAV (Solanas and Martínez-Ballesté 2006): groups of k to 2k − 1, the last few records to their nearest."""
+    """Run V-MDAV ([Solanas2006]): groups of k to 2k − 1, the last few records join their nearest group."""
     labels = np.full(len(points), -1)
     left = np.arange(len(points))
     groups = 0

@@ -1,4 +1,4 @@
-"""tasks/kernels/als.py: half steps against float64, blocks against the whole, and the error on real data."""
+"""Test tasks/kernels/als.py: half steps against float64, blocks against the whole, and the error on real data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tasks.kernels import als
 
-DATA = Path(os.environ.get("MURMUR_DATA", Path(__file__).parents[3] / "shared" / "data"))
+DATA = Path(os.environ.get("MURMUR_DATA", Path(__file__).parents[4] / "shared" / "data"))
 
 
 def sparse_ratings(users: int, items: int, density: float, seed: int = 0) -> sp.csr_array:
@@ -27,7 +27,7 @@ def sparse_ratings(users: int, items: int, density: float, seed: int = 0) -> sp.
 def reference(
     csr: sp.csr_array, features: np.ndarray, offsets: np.ndarray, regularization: float
 ) -> np.ndarray:
-    """The normal equations of each row, in float64."""
+    """Solve the normal equations of each row in float64."""
     features = np.column_stack([features, np.ones(len(features))])
     result = np.zeros((csr.shape[0], features.shape[1]))
     for row in range(csr.shape[0]):
@@ -124,7 +124,7 @@ def test_rows_without_ratings_give_zeros() -> None:
     cuts=st.lists(st.integers(0, 30), max_size=4),
 )
 @settings(max_examples=40, deadline=None)
-def test_blocks_equal_the_whole_byte_for_byte(seed: int, rank: int, cuts: list[int]) -> None:
+def test_blocks_give_the_same_bytes_as_the_whole(seed: int, rank: int, cuts: list[int]) -> None:
     csr, features, offsets = problem(rank, seed=seed, density=0.3)
     whole = als.half_step(csr.indptr, csr.indices, csr.data, features, offsets, 0.05)
     edges = [0, *sorted(cuts), csr.shape[0]]

@@ -1,4 +1,4 @@
-"""tasks/kernels/bounded_tmeans.py and exchange.py: bounds, quality against known optima, determinism."""
+"""Test bounded_tmeans.py and partition_search.py: bounds, quality against known optima, determinism."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from tasks.kernels import exchange
+from tasks.kernels import partition_search
 from tasks.kernels.bounded_tmeans import bounded_tmeans
-from tasks.kernels.metrics import METRICS, distances, paired
+from tasks.kernels.metrics import METRICS, distances
 
 
 def cluster(
@@ -32,6 +32,11 @@ def low_rank(rows: int, columns: int, rank: int = 6, seed: int = 0) -> np.ndarra
 def sum_of_squares(points: np.ndarray, labels: np.ndarray) -> float:
     points = points.astype(np.float64)
     return sum(((points[labels == c] - points[labels == c].mean(0)) ** 2).sum() for c in np.unique(labels))
+
+
+def total_distance(points: np.ndarray, centers: np.ndarray, labels: np.ndarray, metric: str) -> float:
+    """Return the sum of all points' distances to the center of their group."""
+    return distances(points, centers, metric=metric, max_diff=4.0)[np.arange(len(points)), labels].sum()
 
 
 def groups_of(labels: np.ndarray) -> set[frozenset[int]]:
@@ -59,7 +64,7 @@ def test_worked_example_where_the_bound_binds() -> None:
     assert sorted(centers.ravel().tolist()) == pytest.approx([1.1, 4.3], rel=1e-6)
 
 
-def test_a_spare_point_goes_where_it_fits_best() -> None:
+def test_spare_point_joins_the_nearest_cluster() -> None:
     points = np.array([[1.0], [1.1], [3.0], [3.1], [1.2], [5.0], [5.1]])
     labels, _ = cluster(points, 3, 2)
     assert groups_of(labels) == {frozenset({0, 1, 4}), frozenset({2, 3}), frozenset({5, 6})}
@@ -172,8 +177,8 @@ def test_much_tighter_than_random_groups(metric: str) -> None:
     points = low_rank(120, 300)
     labels, centers = cluster(points, 24, 5, metric=metric)
     random = np.random.default_rng(1).permutation(np.arange(120) % 24).astype(np.int32)
-    ours = paired(points, centers[labels], metric=metric, max_diff=4.0).sum()
-    others = paired(points, exchange.means(points, random, 24)[random], metric=metric, max_diff=4.0).sum()
+    ours = total_distance(points, centers, labels, metric)
+    others = total_distance(points, partition_search.group_means(points, random, 24), random, metric)
     assert ours < 0.7 * others
 
 
@@ -197,9 +202,7 @@ def test_wide_points_are_sketched(monkeypatch: pytest.MonkeyPatch) -> None:
     exact = cluster(points, 20, 8, metric="weighted-squared")
     monkeypatch.setattr("tasks.kernels.bounded_tmeans._MOST_CELLS", 1)
     sketched = cluster(points, 20, 8, metric="weighted-squared")
-    scores = [
-        paired(points, c[y], metric="weighted-squared", max_diff=4.0).sum() for y, c in (exact, sketched)
-    ]
+    scores = [total_distance(points, c, y, "weighted-squared") for y, c in (exact, sketched)]
     assert scores[1] < 1.03 * scores[0]
     assert np.bincount(sketched[0]).min() >= 8
 
@@ -209,7 +212,7 @@ def test_exchange_cost_is_the_sum_of_squares_and_a_local_optimum() -> None:
     pairs = (distances(points, points, metric="euclidean", max_diff=1.0) ** 2 * 4).astype(np.float32)
     labels = (np.arange(40) % 7).astype(np.int32)
     before = sum_of_squares(points, labels)
-    cost = exchange.exchange(pairs, labels, 7, 4, 8, 50)
+    cost = partition_search.exchange_members(pairs, labels, 7, 4, 8, 50)
     after = sum_of_squares(points, labels)
     assert cost == pytest.approx(after, rel=1e-5)
     assert after < before
@@ -229,8 +232,8 @@ def test_exchange_cost_is_the_sum_of_squares_and_a_local_optimum() -> None:
 def test_assignment_is_nearly_optimal(seed: int) -> None:
     """fill and reassign against the exact solution of the transport problem, groups of exactly 4."""
     costs = np.random.default_rng(seed).random((40, 10)).astype(np.float32)
-    labels = exchange.fill(costs, 4, 4)
-    exchange.reassign(costs, labels, 4, 4, 50)
+    labels = partition_search.fill_groups(costs, 4, 4)
+    partition_search.reassign(costs, labels, 4, 4, 50)
     rows, columns = linear_sum_assignment(np.repeat(costs, 4, axis=1))
     optimum = np.repeat(costs, 4, axis=1)[rows, columns].sum()
     assert np.bincount(labels).tolist() == [4] * 10
@@ -241,5 +244,5 @@ def test_seeds_are_distinct_even_among_equal_points() -> None:
     points = np.repeat(np.eye(2, dtype=np.float32), 5, axis=0)
     pairs = distances(points, points, metric="euclidean", max_diff=1.0)
     draws = np.random.default_rng(0).random((10, 3))
-    assert sorted(exchange.seed_from_pairs(pairs, 10, draws).tolist()) == list(range(10))
-    assert sorted(exchange.seed_from_points(points, 10, draws).tolist()) == list(range(10))
+    assert sorted(partition_search.seed_from_pairs(pairs, 10, draws).tolist()) == list(range(10))
+    assert sorted(partition_search.seed_from_points(points, 10, draws).tolist()) == list(range(10))

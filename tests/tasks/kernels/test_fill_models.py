@@ -1,12 +1,12 @@
-"""What stands for missing ratings: the centre, item means, user means; none of them tells a few people's ratings."""
+"""Test the models for missing ratings: centre, item means, user means; no mean discloses a few users' ratings."""
 
 import numpy as np
 import pytest
 
-from tasks.imputation import write_imputed
-from tasks.kernels import impute
-from tasks.ratings import write_ids, write_matrix
-from tasks.steps.padding import open_model
+from tasks.data.factors import open_model
+from tasks.data.imputation import write_imputed
+from tasks.data.ratings import Ratings, write_ids, write_matrix
+from tasks.kernels import fill_models
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def imputed(tmp_path):
         write_ids(place, "user", [str(n) for n in range(matrix.shape[0])])
         write_ids(place, "item", [str(n) for n in range(matrix.shape[1])])
         write_matrix(place, matrix)
-        write_imputed(place / "imputed", place, kind, scale=scale, fewest=fewest)
+        write_imputed(place / "imputed", Ratings(place), kind, scale=scale, fewest=fewest)
         return open_model(place / "imputed").rows(slice(None))
 
     return make
@@ -38,7 +38,7 @@ RATED = [
 
 
 @pytest.mark.parametrize(("scale", "centre"), [((1.0, 5.0), 3.0), ((-10.0, 10.0), 0.0), ((0.5, 5.0), 2.75)])
-def test_the_centre_of_the_scale(imputed, scale, centre):
+def test_centre_model_is_the_scale_centre(imputed, scale, centre):
     assert (imputed(RATED, "central", scale=scale) == centre).all()
 
 
@@ -60,12 +60,12 @@ def test_user_means_of_enough_ratings(imputed):
 
 
 @pytest.mark.parametrize("kind", ["item-mean", "user-mean"])
-def test_a_rare_items_ratings_move_nothing(imputed, kind):
-    turned = np.array(RATED)
-    turned[0, 3] = 5
-    assert np.array_equal(imputed(RATED, kind), imputed(turned, kind))
+def test_ratings_of_rare_items_change_no_mean(imputed, kind):
+    changed = np.array(RATED)
+    changed[0, 3] = 5
+    assert np.array_equal(imputed(RATED, kind), imputed(changed, kind))
 
 
-def test_where_nothing_is_rated_often_enough_the_centre_stands():
-    model = impute.item_means(2, np.array([4.0, 5.0]), np.array([1, 1]), fewest=3, centre=3.0)
+def test_centre_replaces_means_of_too_few_ratings():
+    model = fill_models.item_mean_model(2, np.array([4.0, 5.0]), np.array([1, 1]), fewest=3, centre=3.0)
     assert (model.rows(slice(None)) == 3.0).all()

@@ -1,12 +1,14 @@
+"""Test the profiles of groups: contributors, simple, padded and boosted profiles."""
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.kernels.homogenize import (
+from tasks.kernels.group_profiles import (
     add_cells,
-    boost,
+    boost_profiles,
     group_cells,
     observed_shifts,
     padded_codes,
@@ -14,7 +16,7 @@ from tasks.kernels.homogenize import (
 )
 from tasks.kernels.padded import LowRank
 
-# Four users, three items; groups {0, 1} and {2, 3}. Everybody is predicted 3 for everything.
+# Four users, three items; groups {0, 1} and {2, 3}. Every prediction is 3.
 OBSERVED = sp.csr_array(np.array([[5, 4, 0], [3, 0, 0], [0, 2, 1], [0, 4, 0]], np.float32))
 LABELS = np.array([0, 0, 1, 1])
 FLAT = LowRank(np.zeros((4, 1), np.float32), np.zeros((3, 1), np.float32), 3.0)
@@ -45,7 +47,7 @@ def test_too_few_contributors_show_as_predictions():
 MADE_UP = sp.csr_array(np.array([[5, 0, 0], [0, 0, 0], [0, 0, 0], [0, 4, 0]], np.float32))
 
 
-def test_what_is_made_up_is_no_contributor_of_a_cell():
+def test_factitious_ratings_are_not_contributors():
     cells = group_cells(OBSERVED, LABELS, 2, MADE_UP)
     assert list(zip(cells.count, cells.real, cells.mean, strict=True)) == [
         (2, 1, 4),
@@ -65,16 +67,16 @@ def test_what_is_made_up_is_no_contributor_of_a_cell():
 
 
 def padded(min_contributors, *, keep_observed):
-    """Published ratings of the groups, in steps of a half."""
+    """Return published ratings of the groups, in steps of a half."""
     shifts = observed_shifts(FLAT, OBSERVED, LABELS, SIZES, min_contributors) if keep_observed else None
     return (1 + padded_codes(FLAT.group_means(LABELS, 2), shifts, (1.0, 5.0), 0.5) * 0.5).tolist()
 
 
-def test_padded_shows_predictions_only():
+def test_padded_profile_holds_only_predictions():
     assert padded(1, keep_observed=False) == [[3, 3, 3], [3, 3, 3]]
 
 
-def test_padded_with_observed_ratings_is_the_papers_mean():
+def test_padded_with_observed_is_the_mean_of_padded_rows():
     assert padded(1, keep_observed=True) == [[4, 3.5, 3], [3, 3, 2]]
     # The sole ratings (4 of item 1, 1 of item 2) vanish behind predictions when two must contribute.
     assert padded(2, keep_observed=True) == [[4, 3, 3], [3, 3, 3]]
@@ -83,7 +85,7 @@ def test_padded_with_observed_ratings_is_the_papers_mean():
 @pytest.mark.parametrize("step", [0.1, 0.01], ids=["one byte", "two bytes"])
 @settings(deadline=None)  # the first example compiles the kernel
 @given(st.integers(1, 100), st.integers(1, 9), st.booleans(), st.integers(0, 1000))
-def test_padded_codes_are_the_encoded_mean_rows_whatever_the_slab(step, groups, items, keep, seed):
+def test_padded_codes_do_not_depend_on_the_slab(step, groups, items, keep, seed):
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.arange(3 * groups) % groups)
     users, factors = (rng.standard_normal((n, 2)).astype(np.float32) for n in (3 * groups, items))
@@ -120,35 +122,38 @@ def test_cells_equal_their_definition(groups, items, seed):
 
 @settings(deadline=None)  # the first example compiles the kernel
 @given(st.integers(1, 5), st.integers(1, 30), st.sampled_from([0.0, 0.2, 0.5, 1.0]), st.integers(0, 1000))
-def test_boost_takes_the_least_doubtful_the_first_among_equals(groups, items, density, seed):
+def test_boost_takes_lowest_doubt_then_lowest_item(groups, items, density, seed):
     rng = np.random.default_rng(seed)
     held = rng.random((groups, items)) < 0.4
-    spread = rng.integers(0, 4, (groups, items)).astype(np.float32)  # many ties
+    variances = rng.integers(0, 4, (groups, items)).astype(np.float32)  # many ties
     model = LowRank(np.zeros((groups, 1), np.float32), np.zeros((items, 1), np.float32), 3.0)
     profiles = sp.csr_array(held.astype(np.float32))
-    boosted = boost(profiles, model, spread.copy(), np.zeros(items), density)
+    boosted = boost_profiles(profiles, model, variances.copy(), np.zeros(items), density)
     for group in range(groups):
         free = np.flatnonzero(~held[group])
         wanted = int(np.floor(density * len(free) + 0.5))
-        chosen = free[np.argsort(spread[group, free], kind="stable")[:wanted]]
+        chosen = free[np.argsort(variances[group, free], kind="stable")[:wanted]]
         found = boosted.indices[boosted.indptr[group] : boosted.indptr[group + 1]]
         assert found.tolist() == sorted([*np.flatnonzero(held[group]), *chosen])
 
 
 def test_boost_adds_the_most_confident_items_first():
     simple = simple_profiles(FLAT.group_means(LABELS, 2), group_cells(OBSERVED, LABELS, 2), 1)
-    spread = np.array([[0.0, 0.0, 0.5], [0.1, 0.0, 0.0]], np.float32)
-    boosted = boost(simple, FLAT.group_means(LABELS, 2), spread, np.array([2, 3, 1]), density=1.0)
+    variances = np.array([[0.0, 0.0, 0.5], [0.1, 0.0, 0.0]], np.float32)
+    boosted = boost_profiles(simple, FLAT.group_means(LABELS, 2), variances, np.array([2, 3, 1]), density=1.0)
     assert boosted.toarray().tolist() == [[4, 4, 3], [3, 3, 1]]
-    assert boost(simple, FLAT.group_means(LABELS, 2), spread, np.array([2, 3, 1]), 0.0).nnz == simple.nnz
+    assert (
+        boost_profiles(simple, FLAT.group_means(LABELS, 2), variances, np.array([2, 3, 1]), 0.0).nnz
+        == simple.nnz
+    )
 
 
 def test_boost_prefers_agreement_and_support():
     empty = sp.csr_array((1, 3), dtype=np.float32)
     means = FLAT.group_means(np.zeros(4, int), 1)
-    chosen = boost(empty, means, np.array([[0.3, 0.1, 0.2]], np.float32), np.array([9, 9, 9]), 1 / 3)
+    chosen = boost_profiles(empty, means, np.array([[0.3, 0.1, 0.2]], np.float32), np.array([9, 9, 9]), 1 / 3)
     assert chosen.indices.tolist() == [1]
-    chosen = boost(empty, means, np.array([[0.1, 0.1, 0.1]], np.float32), np.array([1, 2, 9]), 1 / 3)
+    chosen = boost_profiles(empty, means, np.array([[0.1, 0.1, 0.1]], np.float32), np.array([1, 2, 9]), 1 / 3)
     assert chosen.indices.tolist() == [2]
 
 
@@ -161,7 +166,7 @@ def test_a_rating_of_zero_is_a_value():
 
 @settings(deadline=None)  # the first example compiles the kernel
 @given(st.integers(0, 1000), st.integers(2, 12), st.integers(2, 9), st.integers(1, 4))
-def test_no_observed_rating_enters_a_cell_of_too_few(seed, users, items, least):
+def test_no_rating_enters_a_cell_of_too_few_contributors(seed, users, items, least):
     rng = np.random.default_rng(seed)
     dense = np.where(rng.random((users, items)) < 0.5, rng.integers(1, 6, (users, items)), 0).astype(
         np.float32

@@ -1,3 +1,5 @@
+"""Test (1,l)- and (b,l)-diversity: deficient items and sets, additions and decoys."""
+
 from itertools import combinations
 
 import numpy as np
@@ -6,12 +8,12 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.kernels import diversify
-from tasks.kernels.diversify import (
+from tasks.kernels import item_diversity
+from tasks.kernels.item_diversity import (
     Holders,
     TooManySets,
-    decoys,
-    deficient_sets,
+    draw_decoys,
+    find_deficient_sets,
     require_examinable,
     top_up_items,
     top_up_sets,
@@ -23,7 +25,7 @@ def csr(rows):
 
 
 def holding(rows):
-    """Who holds what, collected from blocks of two groups."""
+    """Collect holders from blocks of two groups."""
     matrix = sp.csr_array(rows)
 
     def blocks():
@@ -38,74 +40,75 @@ def flat(groups):
     return lambda items: np.ones((groups, len(items)), np.float32)
 
 
-def test_items_in_too_few_groups_go_where_they_distort_least():
+def test_top_up_uses_groups_of_lowest_variance():
     holds = csr([[1, 1, 0], [1, 0, 0], [1, 0, 1], [1, 0, 0]])
-    spread = np.array([[9, 9, 9], [9, 0.2, 0.5], [9, 0.1, 9], [9, 0.3, 0.4]], np.float32)
+    variances = np.array([[9, 9, 9], [9, 0.2, 0.5], [9, 0.1, 9], [9, 0.3, 0.4]], np.float32)
     for cells in (1, 8, 1024):
-        added = top_up_items(holding(holds), 2, lambda items: spread[:, items], cells)
+        added = top_up_items(holding(holds), 2, lambda items: variances[:, items], cells)
         assert sorted(zip(added.item.tolist(), added.group.tolist(), strict=True)) == [(1, 2), (2, 3)]
 
 
-def test_nothing_is_added_where_nothing_lacks():
+def test_no_deficit_adds_nothing():
     added = top_up_items(holding(csr([[1, 1], [1, 1]])), 2, flat(2))
     assert len(added.item) == 0
     assert added.complete
 
 
-def test_raters_who_sit_together_are_hidden_among_further_groups():
+def test_decoys_dilute_concentrated_raters():
     # Ten groups of five; six of fifty people rated the item. Spread over six groups, as chance has it, or all in two.
     sizes, raters, rng = np.full(10, 5), np.array([6]), np.random.default_rng(0)
     spread_out, together = (csr([[float(group < held)] for group in range(10)]) for held in (6, 2))
     independent = 0.12 / (1 - 0.88**5)  # 0.254: what a member's chance would be without similarity
-    assert len(decoys(holding(spread_out), raters, sizes, 0.01, rng).group) == 0
-    added = decoys(holding(together), raters, sizes, 0.01, rng)
+    assert len(draw_decoys(holding(spread_out), raters, sizes, 0.01, rng).group) == 0
+    added = draw_decoys(holding(together), raters, sizes, 0.01, rng)
     assert len(set(added.group.tolist())) == len(added.group) == 3
     assert added.group.min() >= 2  # groups that do not hold it yet
     assert 6 / (5 * 5) <= independent + 0.01 < 6 / (5 * 4)
 
 
-def test_decoys_are_another_draw_with_another_secret():
+def test_decoys_differ_with_the_generator():
     sizes, raters = np.full(40, 5), np.array([30])
     together = csr([[float(group < 6)] for group in range(40)])
     one, same, other = (
-        decoys(holding(together), raters, sizes, 0.01, np.random.default_rng(n)).group.tolist()
+        draw_decoys(holding(together), raters, sizes, 0.01, np.random.default_rng(n)).group.tolist()
         for n in (1, 1, 2)
     )
     assert one == same != other
 
 
-def test_an_item_everybody_holds_needs_no_decoy():
+def test_item_in_all_groups_needs_no_decoy():
     sizes, rng = np.array([5, 5]), np.random.default_rng(0)
-    assert len(decoys(holding(csr([[1], [1]])), np.array([10]), sizes, 0.0, rng).group) == 0
+    assert len(draw_decoys(holding(csr([[1], [1]])), np.array([10]), sizes, 0.0, rng).group) == 0
 
 
-def test_pairs_somebody_rated_must_lie_in_enough_groups():
-    rated = csr([[1, 1, 0, 0], [0, 0, 1, 1]])  # pairs (0,1) and (2,3); nobody rated (0,2) together
+def test_rated_pairs_in_too_few_groups_are_found():
+    rated = csr([[1, 1, 0, 0], [0, 0, 1, 1]])  # pairs (0,1) and (2,3); no user rated (0,2) together
     holds = csr([[1, 1, 1, 0], [1, 1, 0, 1], [1, 0, 1, 1]])
-    assert deficient_sets(rated, holds, 2, 2).tolist() == [[2, 3]]
+    assert find_deficient_sets(rated, holds, 2, 2).tolist() == [[2, 3]]
     added = top_up_sets(holds, np.array([[2, 3]]), 2, flat(3), budget=5)
     assert added.complete
     assert list(zip(added.group.tolist(), added.item.tolist(), strict=True)) == [(0, 3)]
 
 
-def test_no_set_lacking_means_nothing_to_add():
+def test_no_deficient_set_adds_nothing():
     added = top_up_sets(csr([[1, 1]]), np.zeros((0, 2), np.int64), 2, flat(1), budget=5)
     assert (len(added.group), added.complete) == (0, True)
 
 
-def test_a_budget_that_runs_out_is_reported():
+def test_exhausted_budget_is_reported():
     rated = csr([[1] * 6])
     holds = csr(np.eye(6).tolist())
-    added = top_up_sets(holds, deficient_sets(rated, holds, 2, 3), 3, flat(6), budget=3)
+    added = top_up_sets(holds, find_deficient_sets(rated, holds, 2, 3), 3, flat(6), budget=3)
     assert not added.complete
 
 
 @pytest.mark.parametrize(
-    ("limit", "size", "count"), [("ENUMERABLE", 3, 20), ("COUNTABLE", 2, 15), ("MENDABLE", 2, 15)]
+    ("limit", "size", "count"),
+    [("MAX_LISTED_SETS", 3, 20), ("MAX_COUNTED_PAIRS", 2, 15), ("MAX_REPAIR_CELLS", 2, 15)],
 )
-def test_sets_too_many_to_examine_are_not_examined(monkeypatch, limit, size, count):
+def test_too_many_sets_are_refused(monkeypatch, limit, size, count):
     require_examinable(np.array([6]), np.array([5, 6]), size, 6)
-    monkeypatch.setattr(diversify, limit, 10)
+    monkeypatch.setattr(item_diversity, limit, 10)
     with pytest.raises(TooManySets) as problem:
         require_examinable(np.array([6]), np.array([1, 1]), size, 6)
     assert problem.value.count == count
@@ -117,26 +120,28 @@ def test_holders_are_the_columns_of_the_matrix(seed):
     rng = np.random.default_rng(seed)
     dense = rng.random((7, 5)) < 0.4
     holders = holding(dense.astype(np.int8))
-    assert [holders.of(item).tolist() for item in range(5)] == [np.flatnonzero(c).tolist() for c in dense.T]
+    assert [holders.groups_of(item).tolist() for item in range(5)] == [
+        np.flatnonzero(c).tolist() for c in dense.T
+    ]
     assert holders.members(np.arange(7)).tolist() == (np.arange(7) @ dense).tolist()
     group, item = np.nonzero(~dense & (rng.random((7, 5)) < 0.3))
-    more = holders.joined_by(diversify.Additions(group, item, True))
+    more = holders.with_additions(item_diversity.Additions(group, item, True))
     dense[group, item] = True
     assert np.array_equal(more.matrix().toarray(), dense)
     assert more.matrix().has_sorted_indices
 
 
 @given(st.integers(0, 5000), st.integers(2, 3), st.integers(1, 3))
-def test_after_topping_up_every_rated_set_lies_in_l_groups(seed, size, least):
+def test_top_up_puts_every_rated_set_in_l_groups(seed, size, least):
     rng = np.random.default_rng(seed)
     rated = (rng.random((5, 6)) < 0.6).astype(np.float32)
     holds = ((rng.random((4, 6)) < 0.5) | (rng.random((4, 1)) < 0.2)).astype(np.float32)
-    lacking = deficient_sets(sp.csr_array(rated), sp.csr_array(holds), size, least)
+    lacking = find_deficient_sets(sp.csr_array(rated), sp.csr_array(holds), size, least)
     wanted = {s for row in rated for s in combinations(np.flatnonzero(row).tolist(), size)}
     expected = sorted(s for s in wanted if (holds[:, list(s)] > 0).all(axis=1).sum() < least)
     assert sorted(map(tuple, lacking.tolist())) == expected
-    spread = rng.random((4, 6)).astype(np.float32)
-    added = top_up_sets(sp.csr_array(holds), lacking, least, lambda items: spread[:, items], budget=1000)
+    variances = rng.random((4, 6)).astype(np.float32)
+    added = top_up_sets(sp.csr_array(holds), lacking, least, lambda items: variances[:, items], budget=1000)
     assert (holds[added.group, added.item] == 0).all()  # only cells that were not there
     holds[added.group, added.item] = 1
     assert all((holds[:, list(s)] > 0).all(axis=1).sum() >= least for s in wanted)

@@ -1,4 +1,4 @@
-"""Similarities of items by hand, and against plain loops."""
+"""Test similarities of items by hand, and against plain loops."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def of_first(similarity, quotient="exp(-n)"):
     return next(item_similarity.similarities(RATINGS, np.array([0]), similarity, quotient))[0]
 
 
-def test_compound_is_one_less_the_mean_difference_times_the_quotient():
+def test_compound_similarity_by_hand():
     """Three people rated items 0 and 1: 5 4, 3 3, 1 2. One rated 0 and 2 (1 5), one 0 and 3 (5 1)."""
     expected = [1, 1 - 2 / 3 * np.exp(-3), 1 - 4 * np.exp(-1), 1 - 4 * np.exp(-1)]
     assert of_first("compound") == pytest.approx(expected)
@@ -36,12 +36,12 @@ def test_other_quotients(quotient, of_three):
 
 
 def test_correlation_and_cosine_run_over_common_raters():
-    # 5 3 1 against 4 3 2; a single person has no spread.
+    # 5 3 1 against 4 3 2; a single user has no variance.
     assert of_first("pearson") == pytest.approx([1, 1, -np.inf, -np.inf])
     assert of_first("cosine") == pytest.approx([1, 31 / np.sqrt(35 * 29), 1, 1])
 
 
-def test_adjusted_cosine_runs_about_everybodys_own_mean():
+def test_adjusted_cosine_uses_each_users_mean():
     # Means 10/3, 3, 8/3: item 0 is 5/3, 0, −5/3; item 1 is 2/3, 0, −2/3; items 2 and 3 lie on the other side.
     assert of_first("adjusted-cosine") == pytest.approx([1, 1, -1, -1])
 
@@ -57,15 +57,15 @@ def test_items_without_a_common_rater_are_not_similar():
         assert not found[0, 1] > -1
 
 
-def test_bits_say_which_candidates_an_item_is_similar_to():
-    bits = item_similarity.similar(RATINGS, np.array([2, 0]), 0.95)
+def test_find_similar_marks_similar_candidates():
+    bits = item_similarity.find_similar(RATINGS, np.array([2, 0]), 0.95)
     assert bits.shape == (4, 1)
     # Item 0 is like itself and like 1; item 2 like itself; 2 and 1: 2 5 and 4 3, mean 2, e⁻² is not small enough.
     assert bits[:, 0].tolist() == [0b10, 0b10, 0b01, 0b00]
 
 
 def test_no_candidates_have_no_bits():
-    assert item_similarity.similar(RATINGS, np.empty(0, int), 0.95).shape == (4, 0)
+    assert item_similarity.find_similar(RATINGS, np.empty(0, int), 0.95).shape == (4, 0)
 
 
 def test_an_unknown_measure_is_refused():
@@ -80,7 +80,7 @@ def test_an_unknown_measure_is_refused():
 def test_the_same_as_plain_loops(seed, similarity):
     rng = np.random.default_rng(seed)
     dense = np.where(rng.random((12, 70)) < 0.4, rng.integers(1, 6, (12, 70)), 0).astype(np.float32)
-    dense[:, 0] = rng.integers(1, 6, 12)  # nobody without a rating
+    dense[:, 0] = rng.integers(1, 6, 12)  # every user has a rating
     candidates = rng.permutation(70)[: rng.integers(1, 70)]
     found = np.concatenate(list(item_similarity.similarities(sp.csr_array(dense), candidates, similarity)))
     for row, j in enumerate(candidates):

@@ -1,4 +1,4 @@
-"""MDAV and V-MDAV: by hand, and record by record as the textbook has them."""
+"""Test MDAV and V-MDAV by hand, and record by record against the plain reference."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.kernels.mdav import mdav, v_mdav
-from tasks.kernels.remaining import squared_distances
-from tests.kernels.plain_mdav import plain_mdav, plain_v_mdav
+from tasks.kernels.ungrouped_records import squared_distances
+from tests.tasks.kernels.plain_mdav import plain_mdav, plain_v_mdav
 
 
 def line(*places):
@@ -22,27 +22,27 @@ def test_the_ends_of_a_line_are_grouped_first():
     assert mdav(line(0, 1, 21, 22, 26, 30), 2).tolist() == [0, 0, 2, 2, 1, 1]
 
 
-def test_a_rest_that_lies_apart_is_dissolved():
+def test_distant_leftover_joins_other_groups():
     # 39 and 61 are the first groups; 40 and 60 are 10 from their mean and 1 from one of these.
     assert mdav(line(39, 39, 40, 60, 61, 61), 2).tolist() == [0, 0, 0, 1, 1, 1]
 
 
-def test_exactly_half_of_the_rest_is_not_more_than_half():
+def test_half_of_the_leftover_is_not_a_majority():
     # 60 and 90 are 15 from their mean; 60 is 40 from the next group, 90 is 10 from it: one of two.
     assert mdav(line(0, 0, 60, 90, 100, 100), 2).tolist() == [0, 0, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(("n", "k", "expected"), [(2, 2, [2]), (3, 2, [3]), (5, 3, [5]), (7, 7, [7])])
-def test_fewer_than_two_groups_worth_is_one_group(n, k, expected):
+def test_fewer_than_2k_records_form_one_group(n, k, expected):
     assert np.bincount(mdav(np.arange(n)[:, None] ** 2.0, k)).tolist() == expected
 
 
-def test_fewer_than_three_groups_worth_makes_one_group_and_the_rest():
+def test_fewer_than_3k_records_form_a_group_and_a_rest():
     # Five records, k = 2: r = 100 with 99, and the rest 0, 1, 2 about 1: all nearer to 1 than to 99.5.
     assert mdav(line(0, 1, 2, 99, 100), 2).tolist() == [1, 1, 1, 0, 0]
 
 
-def test_records_that_are_all_alike_form_groups_in_their_order():
+def test_equal_records_are_grouped_in_order():
     # All distances are 0: groups of three take the lowest records; the last four are no nearer to themselves than to
     # the first group, which takes them.
     assert mdav(np.ones((10, 3)), 3).tolist() == [0, 0, 0, 1, 1, 1, 0, 0, 0, 0]
@@ -53,7 +53,7 @@ def test_too_few_records_are_refused():
         mdav(np.zeros((2, 2)), 3)
 
 
-def test_a_group_takes_in_what_is_nearer_to_it_than_to_anything_else():
+def test_v_mdav_extends_a_group_by_near_records():
     # Mean 31.2: the farthest is 100, with 90. 3 is 87 from them: not taken. Then 0 with 1; 3 is 2 away and nothing is
     # left outside: taken.
     points = line(0, 1, 3, 90, 100)
@@ -62,7 +62,7 @@ def test_a_group_takes_in_what_is_nearer_to_it_than_to_anything_else():
     assert v_mdav(points, 2, 0.0).tolist() == [1, 1, 1, 0, 0]
 
 
-def test_gamma_tells_how_near_is_near_enough():
+def test_gamma_controls_the_extension():
     # 100 begins with 90. Its nearest outside is 70: 20 away, and 30 from 40. 20 < 0.7 · 30, but not < 0.6 · 30.
     points = line(0, 1, 2, 40, 70, 90, 100)
     assert v_mdav(points, 2, 0.7)[[4, 5, 6]].tolist() == [0, 0, 0]
@@ -79,10 +79,10 @@ def scattered(rng, rows, columns):
 
 
 def rated(rng, rows, columns):
-    """Few levels, centre everywhere else, as ratings filled with the centre and standardised."""
+    """Generate few levels with the centre everywhere else, as ratings filled with the centre and standardised."""
     filled = np.where(rng.random((rows, columns)) < 0.3, rng.integers(1, 6, (rows, columns)), 3.0)
-    spread = filled.std(axis=0)
-    return (filled - filled.mean(axis=0)) / np.where(spread > 0, spread, 1)
+    deviation = filled.std(axis=0)
+    return (filled - filled.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
 
 
 def with_ties(rng, rows, columns):
@@ -119,21 +119,21 @@ def clouds(draw):
 
 @settings(max_examples=300, deadline=None)
 @given(points=clouds(), k=st.integers(1, 12))
-def test_the_partition_is_the_textbooks(points, k):
+def test_mdav_equals_the_reference(points, k):
     k = min(k, len(points))
     assert np.array_equal(mdav(points, k), plain_mdav(points, k))
 
 
 @settings(max_examples=300, deadline=None)
 @given(points=clouds(), k=st.integers(2, 8), gamma=st.sampled_from([0.0, 0.2, 0.9, 1.1, 3.0]))
-def test_the_variable_partition_is_the_textbooks(points, k, gamma):
+def test_v_mdav_equals_the_reference(points, k, gamma):
     k = min(k, len(points))
     assert np.array_equal(v_mdav(points, k, gamma), plain_v_mdav(points, k, gamma))
 
 
 @pytest.mark.parametrize("make", KINDS)
 @pytest.mark.parametrize(("rows", "columns", "k"), [(600, 7, 5), (601, 130, 4), (350, 300, 7)])
-def test_the_partition_of_many_records_is_the_textbooks(make, rows, columns, k):
+def test_mdav_of_many_records_equals_the_reference(make, rows, columns, k):
     points = make(np.random.default_rng(5), rows, columns)
     assert np.array_equal(mdav(points, k), plain_mdav(points, k))
     assert np.array_equal(v_mdav(points, k, 0.8), plain_v_mdav(points, k, 0.8))
@@ -141,7 +141,7 @@ def test_the_partition_of_many_records_is_the_textbooks(make, rows, columns, k):
 
 @settings(deadline=None)
 @given(points=clouds(), k=st.integers(1, 10))
-def test_every_group_has_k_records_and_everybody_a_group(points, k):
+def test_every_record_is_in_a_group_of_at_least_k(points, k):
     k = min(k, len(points))
     for labels in (mdav(points, k), v_mdav(points, k, 0.5)):
         assert labels.min() == 0
@@ -150,13 +150,13 @@ def test_every_group_has_k_records_and_everybody_a_group(points, k):
 
 @settings(deadline=None)
 @given(points=clouds())
-def test_distances_do_not_depend_on_the_company(points):
-    """The few that are compared again get the very distances the textbook has among all."""
+def test_distances_do_not_depend_on_other_records(points):
+    """The few records that are compared again get exactly the distances of the reference."""
     center = points[0]
     alone = [squared_distances(points[place : place + 1], center)[0] for place in range(len(points))]
     assert np.array_equal(squared_distances(points, center), alone)
 
 
-def test_where_the_points_lie_in_memory_does_not_matter():
+def test_memory_layout_does_not_matter():
     points = scattered(np.random.default_rng(0), 90, 12)
     assert np.array_equal(mdav(np.asfortranarray(points), 4), mdav(points, 4))

@@ -1,3 +1,5 @@
+"""Test the low-rank predictions, their group means and variances, and the codes of published ratings."""
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -15,7 +17,7 @@ def test_rows_are_predictions():
     assert MODEL.cells(np.array([0, 2]), np.array([1, 0])).tolist() == [5.0, 2.5]
 
 
-def test_padding_keeps_what_was_observed():
+def test_padded_rows_keep_observed_ratings():
     observed = sp.csr_array(np.array([[0, 1], [4, 0]], np.float32))
     assert MODEL.padded_rows(np.array([0, 2]), observed).tolist() == [[3.5, 1.0], [4.0, 1.0]]
 
@@ -25,14 +27,14 @@ def test_group_means_stay_low_rank():
     assert means.rows(slice(None)).tolist() == [[2.75, 2.0], [3.5, 5.0]]
 
 
-def test_spread_is_the_variance_of_the_members_predictions():
-    spread = MODEL.group_spread(np.array([0, 0, 0]), 1, np.array([0, 1]))
+def test_group_variances_by_hand():
+    variances = MODEL.group_variances(np.array([0, 0, 0]), 1, np.array([0, 1]))
     dense = MODEL.rows(slice(None))
-    np.testing.assert_allclose(spread[0], dense.var(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(variances[0], dense.var(axis=0), rtol=1e-5)
 
 
 @given(st.integers(1, 30), st.integers(1, 8), st.integers(1, 5), st.integers(0, 10_000))
-def test_means_and_spread_equal_the_dense_ones(users, items, groups, seed):
+def test_group_means_and_variances_equal_dense_ones(users, items, groups, seed):
     rng = np.random.default_rng(seed)
     model = LowRank(
         rng.standard_normal((users, 3)).astype(np.float32),
@@ -50,7 +52,7 @@ def test_means_and_spread_equal_the_dense_ones(users, items, groups, seed):
             model.group_means(labels, count).rows(slice(None))[group], mine.mean(0), atol=1e-4
         )
         np.testing.assert_allclose(
-            model.group_spread(labels, count, np.arange(items))[group], mine.var(0), atol=1e-3
+            model.group_variances(labels, count, np.arange(items))[group], mine.var(0), atol=1e-3
         )
 
 
@@ -69,7 +71,7 @@ def test_codes_are_rounded_and_clipped_to_the_scale():
         ((0.0, 255.0), 1.0, "u1"),
     ],
 )
-def test_the_smallest_type_that_holds_every_code(scale, step, kind):
+def test_code_type_is_the_smallest_that_fits(scale, step, kind):
     assert code_type(scale, step) == np.dtype(kind)
     assert encode(np.array([scale[1]], np.float32), scale, step)[0] == round((scale[1] - scale[0]) / step)
 
@@ -79,6 +81,6 @@ def test_the_highest_code_never_wraps_around():
     assert encode(np.array([25.7], np.float32), scale, step)[0] == 256
 
 
-def test_a_step_that_does_not_divide_the_scale_stays_on_it():
+def test_codes_stay_on_the_scale_with_an_uneven_step():
     code = encode(np.array([5.0], np.float32), (1.0, 5.0), 0.3)[0]
     assert 1.0 + code * 0.3 <= 5.0

@@ -1,3 +1,5 @@
+"""Test distances from full vectors to profiles that rate only some items."""
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -14,14 +16,14 @@ def test_only_the_items_of_a_profile_count():
     np.testing.assert_allclose(found, [[0, (0.25 + 0.25) / 2], [0.75, (0 + 0.5) / 2]])
 
 
-def test_an_empty_profile_is_nobodys_neighbour():
+def test_empty_profile_is_infinitely_far():
     assert np.isinf(
         profile_distances(ROWS, sp.csr_array((1, 3), dtype=np.float32), metric="weighted", max_diff=4.0)
     ).all()
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_full_profiles_have_the_distance_of_full_vectors(metric):
+def test_full_profiles_equal_full_vectors(metric):
     rng = np.random.default_rng(1)
     rows, profiles = (rng.uniform(0.5, 6, (n, 50)).astype(np.float32) for n in (7, 4))
     found = profile_distances(rows, sp.csr_array(profiles), metric=metric, max_diff=4.0)

@@ -1,4 +1,4 @@
-"""tasks/kernels/pruning.py and points.py: the nearest centre is the one that comparing all of them gives."""
+"""Test that pruning.py finds the same nearest centre as comparing all of them, and its rating_vectors.py."""
 
 from __future__ import annotations
 
@@ -11,38 +11,44 @@ from hypothesis import strategies as st
 
 from tasks.kernels import pruning
 from tasks.kernels.als import factorize
-from tasks.kernels.metrics import METRICS, distances, listed, nearest
-from tasks.kernels.points import DensePoints, LowRankPoints, Points, segments_of, squared_pairs
-from tasks.kernels.pruning import lower_bounds, nearest_points
+from tasks.kernels.metrics import METRICS, distances, distances_of_pairs, nearest
+from tasks.kernels.pruning import find_nearest, lower_bounds
+from tasks.kernels.rating_vectors import (
+    DenseVectors,
+    LowRankVectors,
+    RatingVectors,
+    segment_items,
+    squared_pair_distances,
+)
 
 BOUNDED = [metric for metric in METRICS if not metric.startswith("closeness")]
 
 
 def low_rank(
     users: int, items: int, rank: int = 5, seed: int = 0, size: float = 0.4, count: int = 8
-) -> LowRankPoints:
+) -> LowRankVectors:
     rng = np.random.default_rng(seed)
     factors = (size * rng.normal(size=(users, rank))).astype(np.float32)
     columns = rng.normal(size=(items, rank)).astype(np.float32)
-    return LowRankPoints(factors, segments_of(columns, factors, count), columns, 3.5)
+    return LowRankVectors(factors, segment_items(columns, factors, count), columns, 3.5)
 
 
-def dense(points: Points, noise: float = 0.3, seed: int = 1) -> DensePoints:
+def dense(points: RatingVectors, noise: float = 0.3, seed: int = 1) -> DenseVectors:
     rows = points.rows(slice(None))
-    return DensePoints(
+    return DenseVectors(
         rows + noise * np.random.default_rng(seed).normal(size=rows.shape).astype(np.float32), points.segments
     )
 
 
-def brute(x: Points, y: Points, metric: str) -> np.ndarray:
+def brute(x: RatingVectors, y: RatingVectors, metric: str) -> np.ndarray:
     return nearest(x.rows(slice(None)), y.rows(slice(None)), metric=metric, max_diff=4.0)[0]
 
 
 def test_a_bound_worked_by_hand() -> None:
     """Four items in two segments; x − y = 1, 3, −2, 2 over a scale of 4: L = 2/4, E = 18/64, segments see 4 and 0."""
     segments = np.array([0, 0, 1, 1], np.int32)
-    x = DensePoints(np.array([[4.0, 5.0, 1.0, 4.0]], np.float32), segments)
-    y = DensePoints(np.array([[3.0, 2.0, 3.0, 2.0]], np.float32), segments)
+    x = DenseVectors(np.array([[4.0, 5.0, 1.0, 4.0]], np.float32), segments)
+    y = DenseVectors(np.array([[3.0, 2.0, 3.0, 2.0]], np.float32), segments)
     coarse, squares = 4 / 4 / 4, (1 + 9 + 4 + 4) / 4 / 16
     expected = {
         "weighted-squared": 2 * coarse - squares,
@@ -52,7 +58,7 @@ def test_a_bound_worked_by_hand() -> None:
     for metric, bound in expected.items():
         found = lower_bounds(x, y, slice(None), metric=metric, max_diff=4.0)
         assert found[0, 0] == pytest.approx(bound, abs=1e-4)
-        assert found[0, 0] <= distances(x.held, y.held, metric=metric, max_diff=4.0)[0, 0]
+        assert found[0, 0] <= distances(x.array, y.array, metric=metric, max_diff=4.0)[0, 0]
 
 
 @given(
@@ -76,9 +82,9 @@ def test_equal_to_brute_force_and_never_above_a_distance(
     x = replace(low_rank(users, items, rank, seed, size, count), mean=3.5 + offset)
     labels = np.random.default_rng(seed).integers(0, centers, users).astype(np.int32)
     labels = np.unique(labels, return_inverse=True)[1].astype(np.int32)
-    points: Points = dense(x) if kept else x
-    y = points.means(labels, int(labels.max()) + 1)
-    index, distance = nearest_points(points, y, metric=metric, max_diff=4.0)
+    points: RatingVectors = dense(x) if kept else x
+    y = points.group_means(labels, int(labels.max()) + 1)
+    index, distance = find_nearest(points, y, metric=metric, max_diff=4.0)
     all_of_them = distances(points.rows(slice(None)), y.rows(slice(None)), metric=metric, max_diff=4.0)
     assert index.tolist() == all_of_them.argmin(axis=1).tolist()
     assert distance.tolist() == all_of_them.min(axis=1).tolist()
@@ -92,54 +98,54 @@ def test_equal_to_brute_force_and_never_above_a_distance(
 @pytest.mark.parametrize("metric", METRICS)
 def test_ties_go_to_the_lowest_index(metric: str) -> None:
     x = low_rank(30, 50)
-    twice = LowRankPoints(np.vstack([x.held[:6]] * 3), x.segments, x.items, x.mean)
-    index, _ = nearest_points(x, twice, metric=metric, max_diff=4.0)
+    twice = LowRankVectors(np.vstack([x.array[:6]] * 3), x.segments, x.items, x.mean)
+    index, _ = find_nearest(x, twice, metric=metric, max_diff=4.0)
     assert index.max() < 6
     assert index[:6].tolist() == list(range(6))
 
 
 def test_most_centres_are_never_compared(monkeypatch) -> None:
     x = low_rank(2_000, 600, rank=8, size=0.25, count=128)
-    y = LowRankPoints(x.held[:300], x.segments, x.items, x.mean)
+    y = LowRankVectors(x.array[:300], x.segments, x.items, x.mean)
     compared = []
 
     def count(rows, centers, indptr, columns, **options):
         compared.append(len(columns))
-        return listed(rows, centers, indptr, columns, **options)
+        return distances_of_pairs(rows, centers, indptr, columns, **options)
 
-    monkeypatch.setattr(pruning, "listed", count)
-    nearest_points(x, y, metric="weighted-squared", max_diff=4.0)
+    monkeypatch.setattr(pruning, "distances_of_pairs", count)
+    find_nearest(x, y, metric="weighted-squared", max_diff=4.0)
     assert 4 * 2_000 <= sum(compared) < 0.2 * 2_000 * 300
 
 
-def test_segments_cover_all_items_evenly_and_hold_similar_ones() -> None:
+def test_segments_are_even_and_hold_similar_items() -> None:
     rng = np.random.default_rng(0)
     kinds = np.repeat(np.eye(4, dtype=np.float32), 25, axis=0)[rng.permutation(100)]
-    segments = segments_of(kinds, rng.normal(size=(50, 4)).astype(np.float32), 4)
+    segments = segment_items(kinds, rng.normal(size=(50, 4)).astype(np.float32), 4)
     assert np.bincount(segments).tolist() == [25, 25, 25, 25]
     assert all(len(np.unique(kinds[segments == s], axis=0)) == 1 for s in range(4))
 
 
-def test_the_space_of_the_factors_has_the_distances_of_the_rows() -> None:
+def test_factor_space_keeps_row_distances() -> None:
     x = low_rank(40, 90)
-    rows = DensePoints(x.rows(slice(None)))
-    expected = ((rows.held[:, None] - rows.held[None]).astype(np.float64) ** 2).sum(axis=2)
+    rows = DenseVectors(x.rows(slice(None)))
+    expected = ((rows.array[:, None] - rows.array[None]).astype(np.float64) ** 2).sum(axis=2)
     rng = np.random.default_rng(0)
     for squared in (
-        x.squared_pairs(),
-        rows.squared_pairs(),
-        squared_pairs(x.embedding(rng)),
-        squared_pairs(rows.embedding(rng)),  # five factors fit into the sketch
-        x.squared_to(x, slice(None))[0],
-        rows.squared_to(rows, slice(None))[0],
+        x.squared_pair_distances(),
+        rows.squared_pair_distances(),
+        squared_pair_distances(x.embedding(rng)),
+        squared_pair_distances(rows.embedding(rng)),  # five factors fit into the sketch
+        x.squared_distances_to(x, slice(None))[0],
+        rows.squared_distances_to(rows, slice(None))[0],
     ):
         np.testing.assert_allclose(squared, expected, rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(
-        x.means(np.zeros(40, np.int32), 1).rows(slice(None))[0], rows.held.mean(0), rtol=1e-5
+        x.group_means(np.zeros(40, np.int32), 1).rows(slice(None))[0], rows.array.mean(0), rtol=1e-5
     )
     np.testing.assert_allclose(
-        x.coarse(slice(3, 9)) + 3.5 / 90 * np.bincount(x.segments),
-        DensePoints(rows.held, x.segments).coarse(slice(3, 9)),
+        x.segment_sums(slice(3, 9)) + 3.5 / 90 * np.bincount(x.segments),
+        DenseVectors(rows.array, x.segments).segment_sums(slice(3, 9)),
         rtol=1e-5,
     )
 
@@ -147,39 +153,39 @@ def test_the_space_of_the_factors_has_the_distances_of_the_rows() -> None:
 @pytest.mark.parametrize(("items", "count", "made"), [(1, 128, 1), (3, 128, 3), (100, 16, 16), (5, 2, 2)])
 def test_there_are_never_more_segments_than_items(items: int, count: int, made: int) -> None:
     rng = np.random.default_rng(0)
-    segments = segments_of(rng.normal(size=(items, 3)).astype(np.float32), rng.normal(size=(9, 3)), count)
+    segments = segment_items(rng.normal(size=(items, 3)).astype(np.float32), rng.normal(size=(9, 3)), count)
     assert len(np.unique(segments)) == segments.max() + 1 == made
 
 
-def test_points_without_segments_are_all_compared() -> None:
-    x = DensePoints(low_rank(20, 30).rows(slice(None)))
+def test_without_segments_all_centres_are_compared() -> None:
+    x = DenseVectors(low_rank(20, 30).rows(slice(None)))
     assert lower_bounds(x, x, slice(None), metric="weighted", max_diff=4.0) is None
-    assert nearest_points(x, x, metric="weighted", max_diff=4.0)[0].tolist() == list(range(20))
+    assert find_nearest(x, x, metric="weighted", max_diff=4.0)[0].tolist() == list(range(20))
     with pytest.raises(ValueError, match="made without"):
-        x.coarse(slice(None))
+        x.segment_sums(slice(None))
 
 
 @pytest.mark.data
 @pytest.mark.parametrize("kept", [False, True])
-def test_nearest_centres_of_movielens_1m_are_those_of_brute_force(real_data, kept: bool) -> None:
+def test_nearest_centres_of_movielens_1m_equal_brute_force(real_data, kept: bool) -> None:
     """Every user, all five metrics, √m centres and many more."""
     ratings = _movielens(real_data("ml-1m"))
     users, items, mean = factorize(ratings, rng=np.random.default_rng(0))
-    x: Points = LowRankPoints(users, segments_of(items, users, pruning.SEGMENTS), items, mean)
+    x: RatingVectors = LowRankVectors(users, segment_items(items, users, pruning.SEGMENTS), items, mean)
     if kept:
         rows = x.rows(slice(None))
         rows[ratings.nonzero()] = ratings.data
-        x = DensePoints(rows, x.segments)
+        x = DenseVectors(rows, x.segments)
     rng = np.random.default_rng(1)
     for centers in (77, 400):
         seeds = rng.choice(len(users), centers, replace=False)
-        y = x.means(brute(x, type(x)(x.held[seeds], *_rest(x)), "euclidean"), centers)
+        y = x.group_means(brute(x, type(x)(x.array[seeds], *_rest(x)), "euclidean"), centers)
         for metric in METRICS:
-            assert np.array_equal(nearest_points(x, y, metric=metric, max_diff=4.0)[0], brute(x, y, metric))
+            assert np.array_equal(find_nearest(x, y, metric=metric, max_diff=4.0)[0], brute(x, y, metric))
 
 
-def _rest(points: Points) -> tuple:
-    if isinstance(points, LowRankPoints):
+def _rest(points: RatingVectors) -> tuple:
+    if isinstance(points, LowRankVectors):
         return points.segments, points.items, points.mean
     return (points.segments,)
 

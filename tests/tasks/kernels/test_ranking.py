@@ -1,4 +1,4 @@
-"""Lists of recommendations and rankings, worked by hand."""
+"""Test the measures of recommendation lists and rankings, worked by hand."""
 
 import numpy as np
 import pytest

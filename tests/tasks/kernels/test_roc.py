@@ -1,4 +1,4 @@
-"""ROC area per person, by hand and against scikit-learn."""
+"""Test the ROC area per user, by hand and against scikit-learn."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 from tasks.kernels.roc import roc_area
 
 
-def test_by_hand():
+def test_worked_by_hand():
     # Person 7: good 3 beats 1 and 2, good 2 beats 1 and ties with 2: 3½ of 4 pairs. Person 9: good below other: 0.
     # Person 11 has only good ones and does not count.
     users = np.array([7, 9, 7, 7, 11, 9, 7])
@@ -18,12 +18,12 @@ def test_by_hand():
     assert roc_area(users, scores, good) == pytest.approx((3.5 / 4 + 0) / 2)
 
 
-def test_nobody_has_both_kinds():
+def test_no_user_with_both_kinds_gives_none():
     assert roc_area(np.array([0, 1]), np.array([1.0, 2.0]), np.array([True, False])) is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(-3, 3), st.booleans()), min_size=1, max_size=60))
-def test_as_scikit_learn_has_it(cells):
+def test_equal_to_scikit_learn(cells):
     users, scores, good = (np.array(column) for column in zip(*cells, strict=True))
     areas = [
         roc_auc_score(good[users == user], scores[users == user])

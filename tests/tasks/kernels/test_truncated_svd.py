@@ -1,4 +1,4 @@
-"""The regularized low-rank fit of a matrix in blocks, against NumPy's SVD of the whole."""
+"""Test the regularized low-rank fit of a matrix in blocks, against NumPy's SVD of the whole."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def fit(height, rank=4, shrinkage=0.0):
 
 @pytest.mark.parametrize("shrinkage", [0.0, 5.0])
 @pytest.mark.parametrize("height", [1, 7, 60])
-def test_it_is_the_shrunken_svd_of_what_the_item_means_leave(height, shrinkage):
+def test_equals_the_shrunken_svd_of_the_residual(height, shrinkage):
     means = MATRIX.mean(axis=0)
     left, singular, right = np.linalg.svd(MATRIX - means)
     kept = np.maximum(singular[:4] - shrinkage, 0)
@@ -28,9 +28,9 @@ def test_it_is_the_shrunken_svd_of_what_the_item_means_leave(height, shrinkage):
     )
 
 
-def test_what_is_shrunken_away_leaves_the_item_means():
+def test_full_shrinkage_leaves_the_item_means():
     np.testing.assert_allclose(fit(60, shrinkage=1e6), np.tile(MATRIX.mean(axis=0), (60, 1)), atol=1e-4)
 
 
-def test_more_directions_than_there_are_give_the_matrix_back():
+def test_surplus_rank_reproduces_the_matrix():
     np.testing.assert_allclose(fit(60, rank=99), MATRIX, atol=1e-3)

@@ -1,4 +1,4 @@
-"""Microaggregation end to end: what the gate publishes, what it refuses and by which check, the same bytes anyhow."""
+"""Test microaggregation end to end: what is published, which check refuses what, the same bytes however it is run."""
 
 import json
 
@@ -42,6 +42,7 @@ def published_bytes(store):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", [{}, {"within_bins": True, "variable": True, "gamma": 0.5}])
 def test_predictions_are_published_with_any_number_of_workers(tmp_path, monkeypatch, table):
     made = {}
@@ -69,10 +70,11 @@ def test_the_paper_to_the_letter_is_refused(tmp_path):
     assert not store.published("films", SNAPSHOT).exists()
     verdict = read_json(store.private("films", SNAPSHOT) / "verdict.json")
     failed = {c["name"] for c in verdict["checks"] if not c["passed"] and c["severity"] == "gate"}
-    # Constants cancel out: what deviates was rated, and by how much tells the rating.
+    # Constants cancel out: what deviates was rated, and the size of the deviation reveals the rating.
     assert {"recovery", "contributors"} <= failed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("imputation", ["central", "item-mean", "user-mean"])
 def test_cells_that_deviate_from_what_is_imputed_tell_who_rated(tmp_path, imputation):
     """Even with three contributors at least: of five members most have rated what is not the imputed value."""

@@ -1,4 +1,4 @@
-"""Obfuscation end to end: before groups it is published, nothing of attributes or additions is; alone it is refused."""
+"""Test obfuscation end to end: published before groups, refused alone, attributes and additions never published."""
 
 import csv
 import json
@@ -12,8 +12,8 @@ import pytest
 from tasks.cli import main
 from tasks.config import Source
 from tasks.config.source import Synthetic
+from tasks.data.ratings import Ratings
 from tasks.formats import attributes, read_all
-from tasks.ratings import Ratings
 from tasks.store import files_below, read_json
 from tests.conftest import SNAPSHOT
 
@@ -111,7 +111,7 @@ def test_no_attribute_and_no_addition_is_published(combined):
 def test_readers_are_told_that_ratings_were_made_up(combined):
     place = combined / "published" / "films" / DAY
     for name in ("README.md", "report.html"):
-        assert "First of all made-up ratings were mixed in, 5.00% as many as" in (place / name).read_text()
+        assert "made-up ratings were added, 5.00% of the number of real ones" in (place / name).read_text()
 
 
 def test_the_owner_has_what_was_added_and_nobody_else_may_read_it(combined):
@@ -141,14 +141,15 @@ def test_a_recommenders_lists_get_it_back(combined, tmp_path, capsys):
     lists.write_text("user,item,score\n" + "".join(f"{name},something,3.5\n" for name in names))
     command = ["restore", str(lists), "--private", str(private), "--out", str(tmp_path / "out.csv"), "--json"]
     assert main(command) == 0
-    told = json.loads(capsys.readouterr().out)
+    answer = json.loads(capsys.readouterr().out)
     added = pq.read_table(private / "added.parquet").to_pandas()
-    assert told["put_back"] == len(added)
+    assert answer["put_back"] == len(added)
     with (tmp_path / "out.csv").open() as file:
         rows = {(row["user"], row["item"]): float(row["score"]) for row in csv.DictReader(file)}
     assert all(rows[row.pseudonym, row.item] == row.rating for row in added.itertuples())
 
 
+@pytest.mark.slow
 def test_two_workers_publish_the_same_bytes(combined, run):
     code, store = run("again", "predictive-padded", workers="2")
     assert code == 0
@@ -162,6 +163,7 @@ def test_what_is_judged_is_the_source(combined):
         assert checks[name]["passed"], checks[name]["detail"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["predictive-simple", "microaggregation"])
 def test_other_groups_can_be_made_of_obfuscated_ratings(run, method):
     code, store = run(method, method)
@@ -170,6 +172,7 @@ def test_other_groups_can_be_made_of_obfuscated_ratings(run, method):
     assert read_json(store / "published" / "films" / DAY / "manifest.json")["method"] == method
 
 
+@pytest.mark.slow
 def test_predictions_around_real_means_give_these_away(run):
     """So many additions that one published cell of ten is none of a real rating: as in boosted releases."""
     code, store = run("many", "predictive-simple", share=0.2)
@@ -177,6 +180,7 @@ def test_predictions_around_real_means_give_these_away(run):
     assert (code, verdict["failed"]) == (3, ["recovery"])
 
 
+@pytest.mark.slow
 def test_by_itself_it_is_refused_because_people_are_found(run, capsys):
     code, store = run("alone", "obfuscation")
     assert code == 3
@@ -185,9 +189,9 @@ def test_by_itself_it_is_refused_because_people_are_found(run, capsys):
     failed = read_json(private / "verdict.json")["failed"]
     assert {"scoreboard-rh", "exact-rating"} <= set(failed)
     assert not {"integrity", "k-anonymity", "pseudonyms", "attribute-inference"} & set(failed)
-    told = {c["name"]: c for c in read_json(private / "verdict.json")["checks"]}
-    assert "no attribute is protected" in told["attribute-inference"]["detail"]  # hidden is not promised
-    assert told["unprotected-attributes"]["observed"] is not None  # but looked at
+    answer = {c["name"]: c for c in read_json(private / "verdict.json")["checks"]}
+    assert "no attribute is protected" in answer["attribute-inference"]["detail"]  # hidden is not promised
+    assert answer["unprotected-attributes"]["observed"] is not None  # but looked at
     assert not (store / "published").exists()
     candidate = private / "work" / "validate" / "candidate"
     readme = (candidate / "README.md").read_text()

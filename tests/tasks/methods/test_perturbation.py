@@ -1,4 +1,4 @@
-"""Perturbation: what is published is the definition plus keyed noise, and the noise gives nothing away."""
+"""Test perturbation: published values are the definition plus keyed noise, and the noise discloses nothing."""
 
 import datetime
 import itertools
@@ -15,14 +15,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
-from tasks import methods, pipeline, profiles
+from tasks import methods, pipeline
 from tasks.cli import main
 from tasks.config import parse
+from tasks.data import profiles
+from tasks.data.ratings import write_ids, write_matrix
 from tasks.engine import Engine, engine
 from tasks.errors import UsageError
 from tasks.keys import OwnerKey
 from tasks.profilers import perturbation
-from tasks.ratings import write_ids, write_matrix
 from tasks.store import Store, files_below
 from tests.conftest import SNAPSHOT
 
@@ -251,7 +252,7 @@ def test_two_disguises_of_one_population_share_no_noise(disguise, taste_matrix):
 
 
 def test_clipping_hides_the_same_values(disguise, taste_matrix):
-    """The finer of two roundings of one value tells no more than itself: here the noise must be the same."""
+    """The finer of two roundings of one value reveals no more than itself: here the noise must be the same."""
     matrix = taste_matrix(users=30, items=20)
     rounded, exact = (
         disguise(matrix, perturbation={"scheme": "gna", "clip": clip}) for clip in (True, False)
@@ -279,6 +280,7 @@ def test_blocks_of_any_size_give_the_same_records(disguise, taste_matrix, settin
         np.testing.assert_array_equal(disguise(matrix, perturbation=EVERY_SETTING[setting]), whole)
 
 
+@pytest.mark.slow
 def test_workers_write_the_same_bytes(disguise, taste_matrix, monkeypatch):
     monkeypatch.setattr(perturbation, "CELLS_PER_BLOCK", 300)  # decided here, not in the workers
     matrix = taste_matrix(users=60, items=30)
@@ -345,6 +347,7 @@ def test_what_cannot_be_is_refused_by_its_key(chosen, words):
         described(perturbation=chosen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["rated", "all", "gna", "gna unclipped"])
 def test_a_run_ends_in_a_refusal_that_says_everything(tmp_path, capsys, monkeypatch, setting):
     """Nobody hides in these records: the gate must refuse them, with all figures, and nothing is published."""
@@ -370,7 +373,7 @@ def test_a_run_ends_in_a_refusal_that_says_everything(tmp_path, capsys, monkeypa
     candidate = tmp_path / "private" / "films" / SNAPSHOT.isoformat() / "work" / "validate" / "candidate"
     readme = (candidate / "README.md").read_text()
     assert "$" not in readme
-    assert "Nobody hides among" in readme
+    assert "No record is shared with" in readme
     assert ("z-scores, not ratings" in readme) == ("scheme" not in EVERY_SETTING[setting])
     snippet = re.search(r"```python\n(.*?)```", readme, re.DOTALL)[1]
     shown: dict = {}

@@ -1,4 +1,4 @@
-"""Suppression end to end: what is published and withheld, what the shadow leaves out, and that no share need pass."""
+"""Test suppression end to end: what is published, withheld and left out of the shadow run; no share need pass."""
 
 import json
 
@@ -131,8 +131,9 @@ def test_readme_and_report_say_what_is_missing(halved):
     candidate = halved / "validate" / "candidate"
     readme, report = ((candidate / name).read_text() for name in ("README.md", "report.html"))
     withheld, items = (read_json(candidate / "manifest.json")[key]["items"] for key in ("withheld", "counts"))
-    said = f"Left out are {withheld / (withheld + items):.1%} of the items (as set), those with the fewest ratings"
-    assert f"less the items few people rated. {said}" in " ".join(readme.split())
+    share = f"{withheld / (withheld + items):.1%}"
+    said = f"{share} of the items were left out (a share set by the owner), those with the fewest ratings"
+    assert f"except for the items that few people rated. {said}" in " ".join(readme.split())
     assert said in report
     assert "Items that few people rated are missing, and so are people who rated nothing else." in readme
     assert "other values than the person gave" not in readme
@@ -146,12 +147,13 @@ def test_the_same_bytes_again(halved, run):
         assert files_below(halved / step) == files_below(again / "work" / step)
 
 
+@pytest.mark.slow
 def test_that_no_share_passes_is_an_answer(run, capsys):
     code, private = run()
     assert code == 3
-    told = capsys.readouterr().err
-    assert "no suppression passes" in told
-    assert "choose a method that publishes groups" in told
+    printed = capsys.readouterr().err
+    assert "no suppression passes" in printed
+    assert "choose a method that publishes groups" in printed
     curve = read_json(private / "curve.json")
     assert curve["chosen"] is None
     shares = [trial["share"] for trial in curve["trials"]]

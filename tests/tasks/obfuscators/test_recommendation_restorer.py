@@ -1,4 +1,4 @@
-"""The reverse operator: what was added comes back into the lists, where its score belongs, and for nobody else."""
+"""Test that added items are restored in recommendation lists, by score, and only for the users who got them."""
 
 import csv
 import json
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tasks.cli import main
 from tasks.errors import UsageError
-from tasks.reverse import _owned, restore
+from tasks.obfuscators._recommendation_restorer import _read_private_table, restore
 
 # Anna got two items, Ben one, Carl none.
 PEOPLE = {"anna": "aa11", "ben": "bb22", "carl": "cc33"}
@@ -42,14 +42,14 @@ def private(tmp_path):
 def restored(tmp_path, private):
     def run(text):
         (tmp_path / "lists.csv").write_text(text)
-        run.told = restore(tmp_path / "lists.csv", private, tmp_path / "out.csv")
+        run.summary = restore(tmp_path / "lists.csv", private, tmp_path / "out.csv")
         with (tmp_path / "out.csv").open() as file:
             return list(csv.reader(file))
 
     return run
 
 
-def test_by_hand_items_stand_where_their_score_belongs(restored, tmp_path):
+def test_added_items_are_inserted_by_score(restored, tmp_path):
     rows = restored("user,item,score\nbb22,p,4.50\nbb22,q,2.25\naa11,p,3.0\naa11,q,1\ncc33,q,5\n")
     assert rows == [
         ["user", "item", "score"],
@@ -62,7 +62,7 @@ def test_by_hand_items_stand_where_their_score_belongs(restored, tmp_path):
         ["aa11", "q", "1"],
         ["cc33", "q", "5"],
     ]
-    assert restored.told == {
+    assert restored.summary == {
         "status": "restored",
         "out": str(tmp_path / "out.csv"),
         "users": 3,
@@ -73,7 +73,7 @@ def test_by_hand_items_stand_where_their_score_belongs(restored, tmp_path):
     assert stat.S_IMODE((tmp_path / "out.csv").stat().st_mode) == 0o600
 
 
-def test_source_ids_do_as_well_and_ranks_are_counted_anew(restored):
+def test_source_ids_are_accepted_and_ranks_renumbered(restored):
     rows = restored("user,item,rating,rank\nanna,p,3,1\nanna,q,3,2\n")
     assert rows[0] == ["user", "item", "rating", "rank"]
     assert rows[1:] == [
@@ -84,25 +84,25 @@ def test_source_ids_do_as_well_and_ranks_are_counted_anew(restored):
     ]
 
 
-def test_what_is_recommended_anyway_keeps_its_score(restored):
+def test_recommended_item_keeps_its_score(restored):
     assert restored("user,item,score\naa11,x,1.5\n")[1:] == [["aa11", "y", "2"], ["aa11", "x", "1.5"]]
-    assert (restored.told["put_back"], restored.told["recommended_anyway"]) == (1, 1)
+    assert (restored.summary["put_back"], restored.summary["recommended_anyway"]) == (1, 1)
 
 
-def test_of_equal_scores_the_recommenders_own_comes_first(restored):
+def test_own_item_precedes_an_added_one_of_equal_score(restored):
     assert [row[1] for row in restored("user,item,score\naa11,p,4\n")[1:]] == ["p", "x", "y"]
 
 
-def test_people_without_a_list_get_none(restored):
+def test_users_without_a_list_get_none(restored):
     assert {row[0] for row in restored("user,item,score\ncc33,p,4\n")[1:]} == {"cc33"}
-    assert restored.told["put_back"] == 0
+    assert restored.summary["put_back"] == 0
 
 
 def test_an_empty_list_stays_empty(restored):
     assert restored("user,item,score\n") == [["user", "item", "score"]]
 
 
-def test_ids_that_csv_must_quote_come_back_as_they_were(tmp_path, private):
+def test_quoted_ids_survive(tmp_path, private):
     (tmp_path / "lists.csv").write_text('user,item,score\naa11,"p, ""the"" first",5\n')
     restore(tmp_path / "lists.csv", private, tmp_path / "out.csv")
     with (tmp_path / "out.csv").open() as file:
@@ -116,7 +116,7 @@ def test_ids_that_csv_must_quote_come_back_as_they_were(tmp_path, private):
         unique_by=lambda row: row[:2],
     )
 )
-def test_nothing_is_lost_and_everything_added_is_there_once(tmp_path, private, rows):
+def test_every_item_is_listed_once(tmp_path, private, rows):
     source, out = tmp_path / "lists.csv", tmp_path / "out.csv"
     source.write_text("user,item,score\n" + "".join(f"{u},{i},{s / 100}\n" for u, i, s in rows))
     out.unlink(missing_ok=True)
@@ -138,10 +138,10 @@ def test_nothing_is_lost_and_everything_added_is_there_once(tmp_path, private, r
 @pytest.mark.parametrize(
     ("text", "what", "where"),
     [
-        ("user,item\naa11,p\n", "without score", "lists.csv"),
-        ("person,item,score\naa11,p,1\n", "without user", "lists.csv"),
-        ("user,item,score,age\naa11,p,1,30\n", "with age", "lists.csv"),
-        ("user,item,score,rating\naa11,p,1,1\n", "a score too many", "lists.csv"),
+        ("user,item\naa11,p\n", "lacks the columns score", "lists.csv"),
+        ("person,item,score\naa11,p,1\n", "lacks the columns user", "lists.csv"),
+        ("user,item,score,age\naa11,p,1,30\n", "should not have: age", "lists.csv"),
+        ("user,item,score,rating\naa11,p,1,1\n", "two score columns", "lists.csv"),
         ("user,item,score\naa11,p,much\n", "a score is not a number", "row 1"),
         ("user,item,score\naa11,p,1\naa11,q,nan\n", "a score is not a number", "row 2"),
         ("user,item,score\naa11,p,1\nnobody,q,1\n", "1 of 2 users are not in this release", "row 2"),
@@ -149,7 +149,7 @@ def test_nothing_is_lost_and_everything_added_is_there_once(tmp_path, private, r
         ("", "cannot be read as a csv table", "lists.csv"),
     ],
 )
-def test_what_cannot_be_used_is_said_with_its_place_and_no_id(tmp_path, private, text, what, where):
+def test_unusable_lists_are_refused_without_quoting_ids(tmp_path, private, text, what, where):
     (tmp_path / "lists.csv").write_text(text)
     with pytest.raises(UsageError) as refusal:
         restore(tmp_path / "lists.csv", private, tmp_path / "out.csv")
@@ -160,9 +160,9 @@ def test_what_cannot_be_used_is_said_with_its_place_and_no_id(tmp_path, private,
     assert not (tmp_path / "out.csv").exists()
 
 
-def test_places_that_will_not_do(tmp_path, private):
+def test_unusable_paths_are_refused(tmp_path, private):
     lists, out = tmp_path / "lists.csv", tmp_path / "out.csv"
-    with pytest.raises(UsageError, match="is not there"):
+    with pytest.raises(UsageError, match="does not exist"):
         restore(lists, private, out)
     lists.write_text("user,item,score\naa11,p,1\n")
     with pytest.raises(UsageError, match="added to this release"):
@@ -175,7 +175,7 @@ def test_places_that_will_not_do(tmp_path, private):
     assert out.read_text() == "mine"
 
 
-def test_the_command(tmp_path, private, capsys):
+def test_restore_command(tmp_path, private, capsys):
     (tmp_path / "lists.csv").write_text("user,item,score\naa11,p,1\n")
     command = [
         "restore",
@@ -191,14 +191,14 @@ def test_the_command(tmp_path, private, capsys):
     assert "exists already" in capsys.readouterr().err
 
 
-def test_what_a_refused_release_kept_is_found(tmp_path):
-    """The candidate's files stay where it was judged; damaged ones are said to be so."""
+def test_private_tables_of_a_refused_release_are_found(tmp_path):
+    """The candidate's files stay in the validate step's directory; damaged ones are reported."""
     kept = tmp_path / "work" / "validate" / "private"
     kept.mkdir(parents=True)
     pq.write_table(pa.table({"user": ["a"]}), kept / "added.parquet")
-    assert _owned(tmp_path, "added.parquet").num_rows == 1
+    assert _read_private_table(tmp_path, "added.parquet").num_rows == 1
     (kept / "added.parquet").write_bytes(b"PAR1 no more")
     with pytest.raises(UsageError, match="cannot be read"):
-        _owned(tmp_path, "added.parquet")
-    with pytest.raises(UsageError, match="nothing is known of ratings that were added"):
-        _owned(tmp_path, "membership.parquet")
+        _read_private_table(tmp_path, "added.parquet")
+    with pytest.raises(UsageError, match="no record of ratings added to this release"):
+        _read_private_table(tmp_path, "membership.parquet")

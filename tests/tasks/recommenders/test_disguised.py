@@ -1,4 +1,4 @@
-"""Predictors on disguised z-scores: small cases by hand, and the models against plain versions of them."""
+"""Test predictors on disguised z-scores: small cases by hand, and the models against plain versions of them."""
 
 import numpy as np
 import pytest
@@ -13,19 +13,19 @@ NO = np.nan
 
 
 def known(rows: list[list[float]]) -> sp.csr_array:
-    """The cells that are numbers, a 0 too."""
+    """Return a sparse matrix of the cells that are numbers, 0 included."""
     cells = np.array(rows, dtype=float)
     row, column = np.nonzero(~np.isnan(cells))
     return sp.csr_array((cells[row, column], (row, column)), shape=cells.shape)
 
 
-def everybody(train) -> tuple[np.ndarray, np.ndarray]:
+def all_cells(train) -> tuple[np.ndarray, np.ndarray]:
     users, items = np.indices(train.shape)
     return users.ravel(), items.ravel()
 
 
 def plain_em(train: sp.csr_array, rank: int, iterations: int, variance: float = 0.0) -> np.ndarray:
-    """Section 5 as it is written."""
+    """Run [Zhang2006], section 5, as it is written."""
     mask = np.zeros(train.shape, dtype=bool)
     coordinates = train.tocoo()
     mask[coordinates.row, coordinates.col] = True
@@ -41,17 +41,17 @@ def plain_em(train: sp.csr_array, rank: int, iterations: int, variance: float = 
 
 @pytest.mark.parametrize("items", [30, 400])  # all eigenvectors, and some by iteration
 @pytest.mark.parametrize("variance", [0.0, 0.3])
-def test_em_as_it_is_written(taste_matrix, items, variance):
+def test_em_equals_the_plain_algorithm(taste_matrix, items, variance):
     train = taste_matrix(users=50, items=items, share=0.3).astype(float)
     train.data -= 3
     ours = svd_em.fit(train, rank=3, iterations=4, noise_variance=variance)
     expected = plain_em(train, 3, 4, variance)
     assert np.allclose(ours.rows(np.arange(50)), expected, atol=1e-6)
-    users, items_ = everybody(train)
+    users, items_ = all_cells(train)
     assert np.allclose(ours.predict(users, items_), expected.ravel(), atol=1e-6)
 
 
-def test_em_completes_what_has_one_direction():
+def test_em_completes_a_rank_one_matrix():
     # Two tastes, opposite: rows ± (1, −1, 2). What is missing follows from the others in the limit.
     train = known([[1, -1, 2], [-1, 1, -2], [1, -1, NO], [NO, 1, -2]])
     found = svd_em.fit(train, rank=1, iterations=200).rows(np.arange(4))
@@ -72,7 +72,7 @@ def test_nothing_to_learn_from():
     assert not svd_cf.fit(known([[0, 0], [0, 0]])).rows(np.arange(2)).any()
 
 
-def test_where_nothing_is_missing_one_round_is_enough():
+def test_one_round_suffices_without_missing_cells():
     dense = np.random.default_rng(1).standard_normal((40, 20))
     left, values, right = np.linalg.svd(dense)
     expected = (left[:, :4] * values[:4]) @ right[:4]
@@ -84,7 +84,7 @@ def test_where_nothing_is_missing_one_round_is_enough():
         assert np.allclose(model.rows(np.arange(40)), expected)
 
 
-def test_svd_cf_takes_the_noise_of_an_items_own_raters_off():
+def test_svd_cf_subtracts_the_noise_of_an_items_raters():
     # Item 0 is noise alone of 200 raters, items 1 and 2 agree: without correction item 0 is the main direction.
     rng = np.random.default_rng(0)
     cells = np.full((200, 3), NO)
@@ -107,21 +107,21 @@ def test_pearson_by_hand():
     assert found[3] == pytest.approx(2)
     # Item 0 by the others only: (2·1 + −2·−1 + 0.5·0.5) / 4.5.
     assert found[0] == pytest.approx(4.25 / 4.5)
-    assert model.rows(np.array([3]))[0, 3] == 0  # nobody else rated it: the person's mean
+    assert model.rows(np.array([3]))[0, 3] == 0  # no other user rated it: the user's mean
     cells = model.predict(np.array([3, 0, 0]), np.array([3, 2, 3]))
     assert cells == pytest.approx([0, found[2], 2])
 
 
-def test_pearson_with_ones_own_undisguised_scores():
+def test_pearson_with_own_undisguised_scores():
     disguised = known([[9, 9, NO], [1, -1, 1], [-1, 1, 2]])
     own = known([[1, -1, NO], [1, -1, 1], [-1, 1, 2]])
     # w(0,1) = 2, w(0,2) = −2 whatever the person disguised for others.
     assert pearson.fit(disguised, own=own).predict(np.array([0]), np.array([2])) == pytest.approx([-0.5])
 
 
-def test_pearson_in_blocks_is_the_same(taste_matrix, monkeypatch):
+def test_pearson_does_not_depend_on_blocks(taste_matrix, monkeypatch):
     train = taste_matrix(users=30, items=20).astype(float)
-    users, items = everybody(train)
+    users, items = all_cells(train)
     whole = pearson.fit(train).predict(users, items)
     monkeypatch.setattr(pearson, "BLOCK_CELLS", 7 * 30)
     assert np.array_equal(pearson.fit(train).predict(users, items), whole)
@@ -137,10 +137,10 @@ def test_averages_by_hand():
 
 
 @given(st.integers(0, 1_000), st.integers(1, 6))
-def test_predictions_of_cells_are_those_of_rows(seed, rank):
+def test_predicted_cells_equal_rows(seed, rank):
     rng = np.random.default_rng(seed)
     train = sp.csr_array(np.where(rng.random((8, 6)) < 0.6, rng.standard_normal((8, 6)), 0))
-    users, items = everybody(train)
+    users, items = all_cells(train)
     for model in (
         svd_em.fit(train, rank=rank),
         svd_cf.fit(train, rank=rank),

@@ -1,4 +1,4 @@
-"""Recommenders by hand, and what all of them keep: people who share a row count as many, nothing is random."""
+"""Test recommenders by hand, and their invariants: users who share a row all count, nothing is random."""
 
 from importlib import import_module
 
@@ -24,7 +24,7 @@ def sparse(values: np.ndarray) -> sp.csr_array:
 
 
 def small_world(seed: int, dense: bool) -> tuple[np.ndarray | sp.csr_array, np.ndarray]:
-    """Rows whose values never tie, and how many people share each."""
+    """Generate rows whose values never tie, and how many users share each."""
     rng = np.random.default_rng(seed)
     rows, items = int(rng.integers(4, 9)), int(rng.integers(3, 8))
     values = (rng.standard_normal((rows, 2)) @ rng.standard_normal((2, items)) + 3).astype(np.float32)
@@ -41,10 +41,10 @@ def small_world(seed: int, dense: bool) -> tuple[np.ndarray | sp.csr_array, np.n
 @pytest.mark.parametrize("dense", [False, True], ids=["listed", "every item"])
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6))
-def test_a_row_shared_by_five_is_five_rows(name, dense, seed):
+def test_weighted_rows_equal_repeated_rows(name, dense, seed):
     train, weights = small_world(seed, dense)
     fit = import_module(f"tasks.recommenders.{name}").fit
-    # What people have ties often, and then it is open who is among the nearest; values here never do.
+    # Co-occurrence often ties, and then the nearest neighbours are not determined; values here never tie.
     few = {"neighbours": 3 if dense else 99} if name in ("user_knn", "item_knn") else {}
     place = np.repeat(np.arange(train.shape[0]), weights)
     shared, repeated = fit(train, weights, **few), fit(train[place], **few)
@@ -56,19 +56,19 @@ def test_a_row_shared_by_five_is_five_rows(name, dense, seed):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_same_again_and_nothing_for_nobody(name):
+def test_deterministic_and_finite_without_ratings(name):
     fit = import_module(f"tasks.recommenders.{name}").fit
     train = sparse(np.vstack([RATED, np.zeros((1, 4), np.float32)]))  # one who rated nothing, below
     one, other = fit(train), fit(train)
-    everybody = np.arange(5)
-    assert np.array_equal(one.rows(everybody), other.rows(everybody))
-    assert one.rows(everybody).shape == (5, 4)
-    assert np.isfinite(one.rows(everybody)).all()
+    users = np.arange(5)
+    assert np.array_equal(one.rows(users), other.rows(users))
+    assert one.rows(users).shape == (5, 4)
+    assert np.isfinite(one.rows(users)).all()
     assert np.isfinite(one.predict(np.full(4, 4), np.arange(4))).all()
 
 
 @pytest.mark.parametrize("name", NAMES[2:])  # there are tastes, but no levels
-def test_they_beat_the_items_mean_on_tastes(name, taste_matrix):
+def test_tastes_beat_the_item_means(name, taste_matrix):
     matrix = taste_matrix(users=150, items=60)
     row = np.repeat(np.arange(150), np.diff(matrix.indptr))
     aside = np.random.default_rng(5).random(matrix.nnz) < 0.1
@@ -152,7 +152,7 @@ def test_user_neighbours_by_hand():
     assert two[1] == pytest.approx([2 * 2 / np.sqrt(6), 0, 0, 0])
 
 
-def test_the_dense_half_step_is_the_kernels():
+def test_dense_half_step_equals_the_kernel():
     rng = np.random.default_rng(2)
     values = rng.random((7, 5)).astype(np.float32)
     features, offsets = rng.standard_normal((5, 3)).astype(np.float32), rng.random(5).astype(np.float32)
@@ -161,14 +161,14 @@ def test_the_dense_half_step_is_the_kernels():
     assert als._dense_half_step(values, features, offsets, 0.05) == pytest.approx(expected, abs=1e-4)
 
 
-def test_a_gram_matrix_counts_people():
+def test_gram_matrix_counts_users():
     weights = np.array([1, 2, 3, 4])
     expected = RATED.T @ np.diag(weights) @ RATED
     assert gram(RATED, weights) == pytest.approx(expected)
     assert gram(sparse(RATED), weights) == pytest.approx(expected)
 
 
-def test_the_largest_are_kept():
+def test_keep_largest():
     values = np.array([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]])
     keep_largest(values, 2)
     assert values.tolist() == [[3, 0, 2], [0, 5, 4]]
@@ -177,7 +177,7 @@ def test_the_largest_are_kept():
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=30), st.integers(1, 7))
-def test_cells_are_picked_whatever_the_blocks(cells, at_once):
+def test_picked_cells_do_not_depend_on_blocks(cells, at_once):
     table = np.arange(24).reshape(6, 4)
     users, items = (np.array([cell[side] for cell in cells], np.int64) for side in (0, 1))
     assert pick(lambda rows: table[rows], users, items, at_once).tolist() == table[users, items].tolist()

@@ -1,4 +1,4 @@
-"""Components start in sessions of their own and never outlive the stack, however stubborn they are."""
+"""Test that components start in own sessions and never outlive the stack."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ import time
 import psutil
 import pytest
 
-from tasks.stack.processes import Component, StackError, stop, undisturbed, wait_until
+from tasks.stack.processes import Component, StackError, ignore_stop_signals, stop, wait_until
 
 # A parent and a child in another session, both deaf to TERM: worse than anything in the stack.
 STUBBORN = """
@@ -43,7 +43,8 @@ def said(component: Component, text: str) -> None:
     wait_until(lambda: text in component.log.read_text(), text, [component], timeout=20)
 
 
-def test_what_ignores_the_polite_signal_is_killed_with_its_children(component, tmp_path, left_behind):
+def test_stop_kills(component, tmp_path, left_behind):
+    """A process that ignores SIGTERM is killed together with its children."""
     deaf = component(STUBBORN)
     wait_until(lambda: deaf.log.read_text().count("ready") == 2, "both", [deaf], timeout=20)
     assert len(left_behind(tmp_path)) == 2
@@ -51,7 +52,8 @@ def test_what_ignores_the_polite_signal_is_killed_with_its_children(component, t
     assert left_behind(tmp_path) == []
 
 
-def test_a_polite_component_is_not_kept_waiting(component, left_behind, tmp_path):
+def test_stop_returns_early(component, left_behind, tmp_path):
+    """Stopping does not wait longer than the component needs."""
     polite = component("import time; print('up', flush=True); time.sleep(600)")
     said(polite, "up")
     begun = time.monotonic()
@@ -60,7 +62,8 @@ def test_a_polite_component_is_not_kept_waiting(component, left_behind, tmp_path
     assert left_behind(tmp_path) == []
 
 
-def test_orphans_in_the_session_are_found(component, left_behind, tmp_path):
+def test_stop_orphans(component, left_behind, tmp_path):
+    """Children whose parent has ended are stopped."""
     parent = component("import os, time; os.fork() or (print('up', flush=True), time.sleep(600))")
     said(parent, "up")
     assert parent.process.wait(20) == 0  # the child is an orphan now
@@ -68,22 +71,25 @@ def test_orphans_in_the_session_are_found(component, left_behind, tmp_path):
     assert left_behind(tmp_path) == []
 
 
-def test_a_death_is_told_with_the_log(component):
+def test_wait_reports_log(component):
+    """A component that ends is reported with its exit code and the end of its log."""
     short = component("print('no room left'); raise SystemExit(7)")
-    with pytest.raises(StackError) as told:
+    with pytest.raises(StackError) as refusal:
         wait_until(lambda: False, "nothing", [short], timeout=20)
-    assert "test ended with exit code 7" in str(told.value)
-    assert "no room left" in str(told.value)
-    assert str(short.log) in str(told.value)
+    assert "test ended with exit code 7" in str(refusal.value)
+    assert "no room left" in str(refusal.value)
+    assert str(short.log) in str(refusal.value)
 
 
-def test_waiting_has_an_end(component):
+def test_wait_timeout(component):
+    """Waiting ends with an error that names what was not ready."""
     idle = component("import time; time.sleep(600)")
     with pytest.raises(StackError, match="the moon was not ready after 1 s"):
         wait_until(lambda: False, "the moon", [idle], timeout=1)
 
 
-def test_logs_are_the_owners_alone(component):
+def test_log_mode(component):
+    """Logs and files of a component are closed to other users."""
     idle = component("import os; os.open('made', os.O_CREAT | os.O_WRONLY, 0o666); print('made', flush=True)")
     idle.process.wait(20)
     assert idle.log.stat().st_mode & 0o777 == 0o600
@@ -102,8 +108,9 @@ time.sleep(600)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent has died")
-def test_killing_the_supervisor_ends_its_components(tmp_path, left_behind):
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux signals a child when its parent dies")
+def test_supervisor_killed(tmp_path, left_behind):
+    """Components end when their supervisor is killed."""
     supervisor = subprocess.Popen(
         [sys.executable, "-c", SUPERVISOR, tmp_path], stdout=subprocess.PIPE, text=True
     )
@@ -115,9 +122,10 @@ def test_killing_the_supervisor_ends_its_components(tmp_path, left_behind):
     assert left_behind(tmp_path, patience=10) == []
 
 
-def test_stopping_is_not_interrupted_by_a_second_signal():
+def test_undisturbed():
+    """A second signal does not interrupt the stopping of components."""
     before = signal.getsignal(signal.SIGTERM)
-    with undisturbed():
+    with ignore_stop_signals():
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGINT)
         assert psutil.Process().is_running()

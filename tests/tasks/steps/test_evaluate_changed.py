@@ -1,4 +1,4 @@
-"""Evaluate where a step changes the ratings: what it costs counts, and what is left out of the release is null."""
+"""Test the shadow run where a step changes the ratings: its cost counts, and what the release leaves out is null."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from checks.release import Release
+from checks.evidence.release import Release
 from tasks import pipeline
 from tasks.config import parse
+from tasks.data.ratings import write_attributes, write_ids, write_matrix
 from tasks.engine import Engine
 from tasks.keys import OwnerKey
-from tasks.ratings import write_attributes, write_ids, write_matrix
 from tasks.store import Store
 from tests.conftest import SNAPSHOT
 
@@ -51,7 +51,7 @@ def rmse(table, column):
     return float(np.sqrt(((table[column] - table["truth"]) ** 2).mean()))
 
 
-def test_groups_of_obfuscated_ratings_are_compared_with_the_model_of_the_real_ones(evaluated):
+def test_baseline_is_fitted_on_real_ratings(evaluated):
     plain = held_out(evaluated("plain"))
     mixed = held_out(
         evaluated("mixed", obfuscation={"attribute": "gender", "share": 0.5, "strategy": "random"})
@@ -64,7 +64,7 @@ def test_groups_of_obfuscated_ratings_are_compared_with_the_model_of_the_real_on
     assert not mixed["target"].equals(plain["target"])
 
 
-def test_hardly_any_addition_costs_hardly_anything(evaluated):
+def test_few_additions_cost_little(evaluated):
     tables = {"privacy": {"method": "obfuscation"}}
     few, many = (
         held_out(
@@ -82,7 +82,7 @@ def test_hardly_any_addition_costs_hardly_anything(evaluated):
     assert few.notna().all(axis=None)
 
 
-def test_what_was_left_out_of_the_release_is_left_out_of_its_shadow_and_null(evaluated):
+def test_withheld_items_are_null(evaluated):
     out = evaluated("less", privacy={"method": "suppression"}, suppression={"share": 0.5})
     table = held_out(out)
     plain = held_out(evaluated("plain", privacy={"method": "suppression"}, suppression={"share": 0.0}))
@@ -95,14 +95,14 @@ def test_what_was_left_out_of_the_release_is_left_out_of_its_shadow_and_null(eva
     kept = pq.read_table(out / "shadow-release" / "held_out.parquet").to_pandas()
     assert table["target"].notna().sum() == len(kept)  # everybody here has something left
     assert table["similar"].notna().sum() == len(kept)
-    # What is told of those that stay was learnt from them.
+    # Predictions for the items that stay come from a recommender trained on them.
     known = table[table["target"].notna()]
     assert rmse(known, "target") < rmse(known, "random_group")
     ranks = pq.read_table(out / "ranks.parquet").column("self_rank").to_numpy()
     assert (ranks == 1).mean() > 0.9
 
 
-def test_held_out_items_are_named_as_the_release_names_them(evaluated):
+def test_held_out_items_are_release_columns(evaluated):
     out = evaluated("less", privacy={"method": "suppression"}, suppression={"share": 0.5})
     release = Release(out / "shadow-release")
     kept = pq.read_table(out / "shadow-release" / "held_out.parquet").to_pandas()

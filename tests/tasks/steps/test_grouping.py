@@ -1,4 +1,4 @@
-"""Sampling, centres, binning and clustering, on ratings small enough to look at."""
+"""Test sampling, centres, binning and clustering on ratings small enough to inspect."""
 
 from pathlib import Path
 
@@ -8,12 +8,12 @@ import scipy.sparse as sp
 
 from tasks import pipeline
 from tasks.config import parse
+from tasks.data.ratings import write_ids, write_matrix
+from tasks.data.similarity import Similarity, padded_rows
 from tasks.engine import engine
 from tasks.errors import DiskFull
 from tasks.kernels.metrics import METRICS, distances
-from tasks.kernels.points import DensePoints
-from tasks.ratings import write_ids, write_matrix
-from tasks.similarity import Similarity, padded_rows
+from tasks.kernels.rating_vectors import DenseVectors
 from tasks.steps import clustering, sampling
 from tasks.steps.binning import Params, merge_small_bins
 from tasks.store import Store
@@ -51,7 +51,7 @@ def labels_of(run):
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("k", [2, 7, 25])
-def test_every_group_has_at_least_k_and_nobody_is_dropped(release, metric, k):
+def test_groups_have_k_users_and_all_users(release, metric, k):
     with engine(0) as here:
         labels = labels_of(release(workers=here, privacy={"k": k}, clustering={"metric": metric}))
     assert len(labels) == 60
@@ -60,7 +60,7 @@ def test_every_group_has_at_least_k_and_nobody_is_dropped(release, metric, k):
     assert sizes.sum() == 60
 
 
-def test_as_many_users_as_one_group_make_one_group(release, taste_matrix):
+def test_k_users_make_one_group(release, taste_matrix):
     with engine(0) as here:
         labels = labels_of(release(taste_matrix(users=5), workers=here, privacy={"k": 5, "l": 1}))
     assert labels.tolist() == [0] * 5
@@ -75,7 +75,8 @@ def test_similar_users_share_a_group(release):
         assert len({int(user >= 20) for user in np.flatnonzero(labels == group)}) == 1
 
 
-def test_the_grouping_depends_on_the_seed_and_the_secret_only(release, tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_grouping_depends_on_seed_and_secret_only(release, tmp_path, monkeypatch):
     key = tmp_path / "key"
     key.write_bytes(b"s" * 32)
     key.chmod(0o600)
@@ -90,7 +91,7 @@ def test_the_grouping_depends_on_the_seed_and_the_secret_only(release, tmp_path,
     assert not np.array_equal(one, other_secret)
 
 
-def test_users_go_to_the_nearest_center(release):
+def test_users_join_the_nearest_center(release):
     with engine(0) as here:
         run = release(workers=here, privacy={"k": 2})
         factors = np.load(pipeline.execute("centers", run)["path"] + "/centers.npy")
@@ -109,7 +110,7 @@ def merge(bins, centers, least):
     params = Params(
         similarity=Similarity(metric="weighted", max_diff=10.0, keep_observed=False), least_users=least
     )
-    return merge_small_bins(np.array(bins), DensePoints(points), params).tolist()
+    return merge_small_bins(np.array(bins), DenseVectors(points), params).tolist()
 
 
 def test_a_small_bin_joins_its_nearest():
@@ -121,11 +122,11 @@ def test_small_bins_merge_until_none_is_small():
     assert len(set(merge([0, 1, 2, 3], [0, 1, 5, 6], 4))) == 1
 
 
-def test_too_few_for_any_bin_end_up_together():
+def test_too_few_users_make_one_bin():
     assert len(set(merge([0, 1], [0, 9], 99))) == 1
 
 
-def test_the_sample_has_the_size_asked_for(release):
+def test_sample_has_the_configured_size(release):
     with engine(0) as here:
         path = pipeline.execute("sampling", release(workers=here, clustering={"sample": 13}))["path"]
     sample = np.load(f"{path}/sample.npy")
@@ -133,7 +134,7 @@ def test_the_sample_has_the_size_asked_for(release):
     assert sample.max() < 60
 
 
-def test_params_that_do_not_matter_do_not_recompute(release, monkeypatch):
+def test_unread_settings_do_not_recompute(release, monkeypatch):
     with engine(0) as here:
         labels_of(release(workers=here))
         monkeypatch.setattr(clustering, "run", lambda job: pytest.fail("computed again"))
@@ -142,7 +143,7 @@ def test_params_that_do_not_matter_do_not_recompute(release, monkeypatch):
         )  # k's default; the step is not ours
 
 
-def test_a_result_whose_files_are_gone_is_made_again(release):
+def test_missing_result_files_are_recomputed(release):
     with engine(0) as here:
         run = release(workers=here)
         before = labels_of(run)
@@ -152,7 +153,7 @@ def test_a_result_whose_files_are_gone_is_made_again(release):
         assert np.array_equal(labels_of(release(workers=here)), before)
 
 
-def test_a_step_that_breaks_leaves_no_finished_result(release, monkeypatch):
+def test_a_failed_step_leaves_no_result(release, monkeypatch):
     def broken(job):
         (job.out / "half").write_text("x")
         raise OSError(28, "No space left on device")

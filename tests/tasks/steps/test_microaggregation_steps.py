@@ -1,4 +1,4 @@
-"""Microaggregation's grouping and profiles, on ratings small enough to look at."""
+"""Test microaggregation's grouping and profiles on ratings small enough to inspect."""
 
 from pathlib import Path
 
@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tasks import pipeline, profiles
+from tasks import pipeline
 from tasks.config import parse
+from tasks.data import profiles
+from tasks.data.factors import open_model
+from tasks.data.ratings import write_ids, write_matrix
 from tasks.engine import engine
 from tasks.errors import UsageError
 from tasks.groupings import mdav as grouping
 from tasks.kernels.mdav import mdav, v_mdav
-from tasks.ratings import write_ids, write_matrix
-from tasks.steps.padding import open_model
 from tasks.store import Store
 from tests.conftest import SNAPSHOT
 
@@ -91,7 +92,7 @@ def z_scores(filled):
 # --- what is published
 
 
-def test_a_centroid_is_the_mean_of_the_filled_ratings(release):
+def test_centroid_is_mean_of_filled_ratings(release):
     with engine(0) as here:
         run = release(
             TASTES, here, privacy={"min_contributors": 1}, microaggregation={"imputation": "central"}
@@ -103,7 +104,7 @@ def test_a_centroid_is_the_mean_of_the_filled_ratings(release):
     assert values[labels[3]] == pytest.approx([1.7, 1.7, 4.7, 3.3])
 
 
-def test_a_cell_of_too_few_real_ratings_shows_what_was_imputed(release):
+def test_few_real_ratings_show_imputed_values(release):
     with engine(0) as here:
         run = release(
             TASTES, here, privacy={"min_contributors": 3}, microaggregation={"imputation": "central"}
@@ -114,7 +115,7 @@ def test_a_cell_of_too_few_real_ratings_shows_what_was_imputed(release):
     assert values[labels[3]] == pytest.approx([3.0, 3.0, 4.7, 3.0])
 
 
-def test_item_means_stand_where_too_few_rated(release):
+def test_few_real_ratings_show_item_means(release):
     with engine(0) as here:
         run = release(
             TASTES, here, privacy={"min_contributors": 3}, microaggregation={"imputation": "item-mean"}
@@ -125,7 +126,7 @@ def test_item_means_stand_where_too_few_rated(release):
     assert values[labels[0]] == pytest.approx([4.7, 4.7, 3.2, 3.2])
 
 
-def test_with_a_model_only_predictions_are_published(release, taste_matrix):
+def test_model_imputation_publishes_predictions_only(release, taste_matrix):
     with engine(0) as here:
         run = release(taste_matrix(), here, privacy={"k": 5})
         labels, values = labels_of(run), published(run)
@@ -134,7 +135,7 @@ def test_with_a_model_only_predictions_are_published(release, taste_matrix):
     assert np.abs(np.clip(means, 1, 5) - values).max() <= 0.05 + 1e-4
 
 
-def test_with_a_model_and_observed_ratings_kept_they_enter_the_means(release, taste_matrix):
+def test_kept_observed_ratings_enter_means(release, taste_matrix):
     matrix = taste_matrix()
     with engine(0) as here:
         run = release(matrix, here, privacy={"k": 5, "min_contributors": 1}, padding={"keep_observed": True})
@@ -150,9 +151,7 @@ def test_with_a_model_and_observed_ratings_kept_they_enter_the_means(release, ta
 
 
 @pytest.mark.parametrize("variable", [False, True])
-def test_groups_are_the_kernels_on_z_scores_of_the_filled_ratings(
-    release, taste_matrix, variable, monkeypatch
-):
+def test_groups_equal_the_kernel_on_z_scores(release, taste_matrix, variable, monkeypatch):
     monkeypatch.setattr(grouping, "CELLS_PER_BLOCK", 300)  # several blocks
     matrix = taste_matrix(users=90, items=30, share=0.2)
     with engine(0) as here:
@@ -163,7 +162,7 @@ def test_groups_are_the_kernels_on_z_scores_of_the_filled_ratings(
     assert same_partition(labels, expected)
 
 
-def test_an_item_that_all_have_alike_does_not_count(release):
+def test_constant_items_are_ignored(release):
     """Its deviation is 0; nothing is divided by it, nor by what rounding makes of it."""
     same = [[*row, 3] for row in TASTES]
     with engine(0) as here:
@@ -171,7 +170,8 @@ def test_an_item_that_all_have_alike_does_not_count(release):
         assert same_partition(labels_of(run), np.array([0, 0, 0, 1, 1, 1]))
 
 
-def test_workers_make_no_difference(release, taste_matrix):
+@pytest.mark.slow
+def test_workers_give_the_same_groups(release, taste_matrix):
     settings = [(i, bins) for i in ("model", "user-mean") for bins in (False, True)]
     found: dict = {setting: [] for setting in settings}
     for workers in (0, 2):
@@ -186,7 +186,7 @@ def test_workers_make_no_difference(release, taste_matrix):
         assert np.bincount(labels).min() >= 3
 
 
-def test_inside_bins_nobody_leaves_the_own_bin(release, taste_matrix):
+def test_groups_stay_inside_bins(release, taste_matrix):
     with engine(0) as here:
         run = release(taste_matrix(users=200), here, privacy={"k": 2}, microaggregation={"within_bins": True})
         bins = np.load(f"{pipeline.execute('binning', run)['path']}/bins.npy")
@@ -200,17 +200,17 @@ def test_inside_bins_nobody_leaves_the_own_bin(release, taste_matrix):
 
 
 @pytest.mark.parametrize("limit", ["MOST_CELLS", "MOST_COMPARED"])
-def test_beyond_its_reach_bins_are_the_remedy(release, taste_matrix, monkeypatch, limit):
+def test_too_many_users_are_refused_with_remedy(release, taste_matrix, monkeypatch, limit):
     monkeypatch.setattr(grouping, limit, 100)
-    with engine(0) as here, pytest.raises(UsageError, match="60 users and 40 items") as told:
+    with engine(0) as here, pytest.raises(UsageError, match="60 users and 40 items") as error:
         labels_of(release(taste_matrix(), here))
-    assert "microaggregation.within_bins = true" in told.value.remedy
-    with engine(0) as here, pytest.raises(UsageError, match="out of reach") as told:
+    assert "microaggregation.within_bins = true" in error.value.remedy
+    with engine(0) as here, pytest.raises(UsageError, match="out of reach") as error:
         labels_of(release(taste_matrix(), here, microaggregation={"within_bins": True}))
-    assert "predictive-padded" in told.value.remedy
+    assert "predictive-padded" in error.value.remedy
 
 
-def test_what_cannot_work_together_is_named(config):
+def test_contradicting_settings_are_named(config):
     with pytest.raises(UsageError, match=r"microaggregation: gamma: only V-MDAV has it"):
         config(microaggregation={"gamma": 0.5})
     with pytest.raises(UsageError, match=r"privacy.min_contributors 3 exceeds privacy.k 2.*'central'"):
@@ -231,7 +231,7 @@ def test_what_cannot_work_together_is_named(config):
         ),
     ],
 )
-def test_a_release_has_the_boxes_it_needs(config, table, boxes):
+def test_release_has_only_needed_steps(config, table, boxes):
     from tasks import methods
 
     made = config(privacy={"method": "microaggregation"}, microaggregation=table)

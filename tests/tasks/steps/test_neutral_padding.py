@@ -1,4 +1,4 @@
-"""Predictions that do not tell an attribute, in a whole release."""
+"""Test predictions that do not reveal an attribute, in a whole release."""
 
 import contextlib
 import datetime
@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from tasks import pipeline
+from tasks.data.factors import open_model
+from tasks.data.ratings import Ratings, class_numbers
 from tasks.errors import Refused
-from tasks.ratings import Ratings, class_numbers
-from tasks.steps.padding import open_model
 from tasks.store import Store, read_json
 
 SNAPSHOT = datetime.date(2026, 1, 1)
@@ -25,7 +25,7 @@ def auc(scores, labels):
 
 
 def best_direction(users, labels):
-    """How well the direction that tells the classes best does, learnt on half of the people, on the other half."""
+    """Return the AUC of the direction that best separates the classes, fitted on half of the users, on the others."""
     known = np.arange(len(labels)) % 2 == 0
     points = users - users.mean(axis=0)
     means = [points[known & (labels == number)].mean(axis=0) for number in (0, 1)]
@@ -57,11 +57,12 @@ def releases(tmp_path_factory):
     return {"plain": make("plain"), "neutral": make("neutral", neutral=["gender"])}
 
 
-def told(private):
+def verdict_checks(private):
     return {check["name"]: check for check in read_json(private / "verdict.json")["checks"]}
 
 
-def test_factors_tell_the_attribute_only_where_they_may(releases):
+@pytest.mark.slow
+def test_neutral_factors_do_not_reveal_attribute(releases):
     found = {}
     for name, private in releases.items():
         labels = class_numbers(Ratings(private / "work" / "ingest").attributes()["gender"])
@@ -71,14 +72,16 @@ def test_factors_tell_the_attribute_only_where_they_may(releases):
     assert 0.42 < found["neutral"] < 0.58
 
 
-def test_the_gate_sees_the_difference(releases):
-    plain, neutral = (told(releases[name])["attribute-inference"] for name in ("plain", "neutral"))
+@pytest.mark.slow
+def test_gate_detects_the_difference(releases):
+    plain, neutral = (verdict_checks(releases[name])["attribute-inference"] for name in ("plain", "neutral"))
     assert plain["observed"] > neutral["observed"] + 0.05
     assert not plain["passed"]
     assert neutral["passed"], neutral["detail"]
 
 
-def test_what_it_costs_is_measured_against_the_model_that_tells(releases):
+@pytest.mark.slow
+def test_baseline_model_is_not_neutral(releases):
     import pyarrow.parquet as pq
 
     columns = {

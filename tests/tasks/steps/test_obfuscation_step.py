@@ -1,4 +1,4 @@
-"""Obfuscation: what is added to whom and what stays, by hand and for whatever ratings there are."""
+"""Test obfuscation: what is added to which user and what stays, by hand and for generated ratings."""
 
 import datetime
 import itertools
@@ -13,21 +13,22 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tasks import imputation, methods, obfuscators, pipeline, profiles
+from tasks import methods, obfuscators, pipeline
 from tasks.config import parse
+from tasks.data import imputation, profiles
+from tasks.data.factors import open_model
+from tasks.data.ratings import Ratings, write_attributes, write_ids, write_matrix
 from tasks.engine import Engine, engine
 from tasks.errors import UsageError
 from tasks.keys import OwnerKey
-from tasks.ratings import Ratings, write_attributes, write_ids, write_matrix
 from tasks.steps import obfuscation
-from tasks.steps.padding import open_model
 from tasks.store import Store, files_below, read_json
 from tests.conftest import SNAPSHOT
 
 KEY = OwnerKey(b"k" * 32)
 LATER = SNAPSHOT + datetime.timedelta(days=31)
 STRATEGIES = ("rfpp", "random", "greedy", "weinsberg")
-# Three of each group; everybody rated the first item, each group two of its own, which alone tell the groups apart.
+# Three of each group; everybody rated the first item, each group two of its own, which alone distinguish the groups.
 GROUPS = ["F", "F", "F", "M", "M", "M"]
 BY_HAND = np.array(
     [
@@ -97,7 +98,7 @@ def genders(matrix, seed=0):
     return np.where(score > np.median(score), "F", "M").tolist()
 
 
-def test_by_hand_everybody_gets_items_of_the_others_with_the_others_mean(obfuscated):
+def test_by_hand_additions_are_of_the_other_class(obfuscated):
     """16 ratings and a share of .375: six additions, one for each. F can get the fourth and fifth item (rated 2 and 1
     by M), M the second and third (5 and 4 by F)."""
     out = obfuscated(BY_HAND, GROUPS, obfuscation={"share": 0.375, "strategy": "random"})
@@ -123,20 +124,20 @@ def test_by_hand_everybody_gets_items_of_the_others_with_the_others_mean(obfusca
     }
 
 
-def test_who_nothing_is_known_of_gets_what_the_inferrer_takes_them_for(obfuscated):
-    """The last of each group is not told; their ratings tell which group they are."""
+def test_unknown_classes_are_predicted(obfuscated):
+    """The class of the last user of each group is unknown; their ratings reveal it."""
     known = ["F", "F", None, "M", "M", None]
-    told, guessed = (
+    complete, guessed = (
         obfuscated(BY_HAND, groups, obfuscation={"share": 0.375, "strategy": "greedy"})
         for groups in (GROUPS, known)
     )
     assert read_json(guessed / "step.json")["counts"]["guessed"] == 2
     assert set(added_cells(guessed)["item"][lambda items: added_cells(guessed)["user"] == 2]) <= {3, 4}
     assert set(added_cells(guessed)["item"][lambda items: added_cells(guessed)["user"] == 5]) <= {1, 2}
-    assert len(added_cells(told)) == len(added_cells(guessed))
+    assert len(added_cells(complete)) == len(added_cells(guessed))
 
 
-def test_made_up_ratings_are_on_levels_people_use_and_keep_their_mean(obfuscated, taste_matrix):
+def test_additions_are_on_used_levels_and_keep_the_mean(obfuscated, taste_matrix):
     matrix = taste_matrix(users=300, items=60)
     out = obfuscated(
         matrix, genders(matrix), obfuscation={"share": 0.3, "strategy": "random", "rating": "all"}
@@ -151,7 +152,7 @@ def test_made_up_ratings_are_on_levels_people_use_and_keep_their_mean(obfuscated
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(STRATEGIES), st.integers(0, 999), st.floats(0.01, 0.15))
-def test_real_ratings_stay_and_the_share_is_exact(obfuscated, taste_matrix, strategy, seed, share):
+def test_real_ratings_stay_and_share_is_exact(obfuscated, taste_matrix, strategy, seed, share):
     matrix = taste_matrix(users=40, items=50, seed=seed)
     chosen = {"share": share, "strategy": strategy, "threshold": -1.0}
     out = obfuscated(matrix, genders(matrix, seed), obfuscation=chosen)
@@ -175,9 +176,7 @@ def test_a_rating_of_zero_stays_a_rating(obfuscated):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_the_same_people_and_ratings_have_the_same_additions_in_every_snapshot_and_release(
-    obfuscated, taste_matrix, strategy
-):
+def test_same_ratings_have_same_additions_in_all_releases(obfuscated, taste_matrix, strategy):
     matrix = taste_matrix(users=60, items=40)
     chosen = {"obfuscation": {"share": 0.1, "strategy": strategy}, "series": {"population": "p"}}
     groups = genders(matrix)
@@ -186,7 +185,7 @@ def test_the_same_people_and_ratings_have_the_same_additions_in_every_snapshot_a
     assert first.equals(later)
 
 
-def test_without_the_secret_or_for_another_population_additions_are_others(obfuscated, taste_matrix):
+def test_additions_depend_on_secret_and_population(obfuscated, taste_matrix):
     matrix = taste_matrix(users=60, items=40)
     groups, chosen = genders(matrix), {"obfuscation": {"share": 0.1, "strategy": "random"}}
     first = added_cells(obfuscated(matrix, groups, **chosen))
@@ -200,8 +199,8 @@ def test_without_the_secret_or_for_another_population_additions_are_others(obfus
         assert len(both) < 0.5 * len(first)
 
 
-def test_somebodys_new_ratings_leave_the_additions_of_others_where_they_are(obfuscated, taste_matrix):
-    """Drawn anew, those of the earlier snapshot would be told by not being in the later."""
+def test_new_ratings_keep_additions_of_other_users(obfuscated, taste_matrix):
+    """Drawn anew, the additions of the earlier snapshot could be detected: they are missing in the later one."""
     matrix = taste_matrix(users=200, items=40)
     groups, chosen = genders(matrix), {"obfuscation": {"share": 0.1, "strategy": "random"}}
     more = matrix.toarray()
@@ -211,7 +210,7 @@ def test_somebodys_new_ratings_leave_the_additions_of_others_where_they_are(obfu
     assert len(both) > 0.9 * len(first)
 
 
-def test_a_smaller_share_is_part_of_a_larger_one(obfuscated, taste_matrix):
+def test_smaller_share_is_part_of_larger(obfuscated, taste_matrix):
     """Two releases with other additions would both be stripped by comparing them."""
     matrix = taste_matrix(users=100, items=60)
     few, many = (
@@ -221,7 +220,7 @@ def test_a_smaller_share_is_part_of_a_larger_one(obfuscated, taste_matrix):
     assert len(few.merge(many, on=["user", "item"])) >= 0.95 * len(few)
 
 
-def test_the_order_of_the_table_does_not_number_the_classes(obfuscated, taste_matrix):
+def test_classes_do_not_depend_on_row_order(obfuscated, taste_matrix):
     """Somebody of another class in the first row must not turn the classes round: chance would be another."""
     matrix = taste_matrix(users=30, items=30)
     groups = genders(matrix)
@@ -236,7 +235,8 @@ def test_the_order_of_the_table_does_not_number_the_classes(obfuscated, taste_ma
     assert one.sort_values(key).reset_index(drop=True).equals(other.sort_values(key).reset_index(drop=True))
 
 
-def test_workers_write_the_same_bytes_and_so_does_a_second_run(obfuscated, taste_matrix):
+@pytest.mark.slow
+def test_workers_and_reruns_write_the_same_bytes(obfuscated, taste_matrix):
     matrix = taste_matrix(users=80, items=40)
     chosen = {"upto": "homogenization", "obfuscation": {"share": 0.1}}
     made = [obfuscated(matrix, genders(matrix), **chosen) for _ in range(2)]
@@ -248,7 +248,7 @@ def test_workers_write_the_same_bytes_and_so_does_a_second_run(obfuscated, taste
         assert content[0]
 
 
-def test_published_is_what_was_rated_and_added_in_one(obfuscated, taste_matrix):
+def test_records_hold_real_and_added_ratings(obfuscated, taste_matrix):
     matrix = taste_matrix(users=50, items=30)
     out = obfuscated(
         matrix, genders(matrix), upto="homogenization", obfuscation={"share": 0.1, "strategy": "greedy"}
@@ -261,7 +261,7 @@ def test_published_is_what_was_rated_and_added_in_one(obfuscated, taste_matrix):
     np.testing.assert_allclose(table[labels], expected, atol=1e-5)
 
 
-def test_more_than_there_is_to_add_is_refused_but_not_for_the_shadow(obfuscated):
+def test_unreachable_share_is_refused_except_in_shadow(obfuscated):
     chosen = {"obfuscation": {"share": 1.0, "strategy": "random"}}
     with pytest.raises(UsageError, match=r"obfuscation\.share") as refusal:
         obfuscated(BY_HAND, GROUPS, **chosen)
@@ -269,18 +269,18 @@ def test_more_than_there_is_to_add_is_refused_but_not_for_the_shadow(obfuscated)
     assert len(added_cells(obfuscated(BY_HAND, GROUPS, purpose="shadow", **chosen))) == 12
 
 
-def test_people_who_do_not_differ_have_nothing_to_hide(obfuscated):
+def test_one_class_is_refused(obfuscated):
     with pytest.raises(UsageError, match="do not differ in 'gender'"):
         obfuscated(BY_HAND, ["F"] * 6)
 
 
-def test_a_strategy_that_is_not_there_is_refused_by_its_key(obfuscated, monkeypatch):
+def test_unknown_strategy_is_refused(obfuscated, monkeypatch):
     monkeypatch.setattr(obfuscators, "registered", lambda: ["random", "rfpp"])
     with pytest.raises(UsageError, match=r"obfuscation\.strategy: 'greedy' is not available"):
         obfuscated(BY_HAND, GROUPS, obfuscation={"strategy": "greedy"})
 
 
-def test_what_was_rated_already_cannot_be_added(obfuscated, monkeypatch):
+def test_rated_items_cannot_be_added(obfuscated, monkeypatch):
     class Wrong:
         @staticmethod
         def add(ratings, labels, wanted):
@@ -291,7 +291,7 @@ def test_what_was_rated_already_cannot_be_added(obfuscated, monkeypatch):
         obfuscated(BY_HAND, GROUPS)
 
 
-def test_made_up_ratings_are_known_as_such_and_make_no_item_known(obfuscated):
+def test_additions_do_not_count_as_raters(obfuscated):
     """The third and the fifth item have two raters; with the made-up ones of the others they have more."""
     out = obfuscated(BY_HAND, GROUPS, obfuscation={"share": 0.75, "strategy": "random"})
     ratings = Ratings(out)
@@ -313,7 +313,7 @@ def test_made_up_ratings_are_known_as_such_and_make_no_item_known(obfuscated):
     )  # two real ratings each that count
 
 
-def test_too_few_real_ratings_do_not_show_however_many_are_made_up(obfuscated, taste_matrix):
+def test_few_real_ratings_show_predictions(obfuscated, taste_matrix):
     """Simple groups of what was obfuscated: wherever fewer than three members rated, the members' predictions stand."""
     matrix = taste_matrix(users=60, items=30, share=0.15)
     chosen = {"privacy": {"method": "predictive-simple"}, "obfuscation": {"share": 0.5, "strategy": "random"}}
@@ -335,7 +335,7 @@ def test_too_few_real_ratings_do_not_show_however_many_are_made_up(obfuscated, t
     assert seen > 20  # the case is in these data
 
 
-def test_the_graph_of_the_method_and_of_the_combination():
+def test_graphs_with_obfuscation():
     assert methods.graph(described()) == {
         "ingest": (),
         "obfuscation": ("ingest",),

@@ -1,4 +1,4 @@
-"""Suppression: what is left out and who goes with it, by hand; and how the smallest share that passes is found."""
+"""Test suppression: which items and users are left out, by hand, and the search for the smallest passing share."""
 
 import itertools
 import stat
@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 
 from checks.registry import registered
 from checks.result import CheckResult
-from tasks import methods, pipeline, profiles, suppressed
+from tasks import methods, pipeline
 from tasks.config import parse
+from tasks.data import item_removal as suppressed
+from tasks.data import profiles
+from tasks.data.ratings import Ratings, write_attributes, write_ids, write_matrix
 from tasks.engine import Engine, engine
 from tasks.errors import Refused, UsageError
 from tasks.keys import OwnerKey
-from tasks.ratings import Ratings, write_attributes, write_ids, write_matrix
 from tasks.steps import suppression
 from tasks.store import Store, files_below, read_json
 from tests.conftest import SNAPSHOT
@@ -71,15 +73,15 @@ def dense(directory):
 @pytest.mark.parametrize(
     ("share", "fewest"), [(0.0, 0), (0.2, 2), (0.25, 2), (0.26, 3), (0.5, 3), (0.51, 4), (0.75, 4)]
 )
-def test_the_threshold_is_the_smallest_that_drops_the_share(share, fewest):
+def test_threshold_is_smallest_that_removes_share(share, fewest):
     assert suppressed.fewest_ratings(np.array([3, 1, 4, 2]), share) == fewest
 
 
-def test_items_that_are_equally_rare_go_together():
+def test_equally_rare_items_go_together():
     assert suppressed.fewest_ratings(np.array([1, 1, 1, 4]), 0.25) == 2
 
 
-def test_by_hand_a_quarter_of_the_items_and_the_one_who_rated_nothing_else_go(released):
+def test_by_hand_items_and_emptied_users_go(released):
     made = released(BY_HAND, suppression={"share": 0.25})
     left = Ratings(made["suppression"])
     assert left.item_ids() == ["i001", "i002", "i003"]
@@ -96,7 +98,7 @@ def test_by_hand_a_quarter_of_the_items_and_the_one_who_rated_nothing_else_go(re
     assert (counts["fewest_ratings"], counts["searched"]) == (2, False)
 
 
-def test_nothing_is_left_out_where_nothing_is_asked_for(released):
+def test_share_zero_leaves_nothing_out(released):
     made = released(BY_HAND, suppression={"share": 0.0})
     np.testing.assert_array_equal(dense(made["suppression"]), BY_HAND)
     assert read_json(made["suppression"] / "withheld.json") == {"users": 0, "items": 0, "why": ""}
@@ -108,12 +110,12 @@ def test_timestamps_stay_with_their_ratings(released):
     assert Ratings(made["suppression"]).timestamps.tolist() == [12, 14, 15, 16, 17, 18, 19]
 
 
-def test_to_leave_nothing_is_refused(released):
-    with pytest.raises(UsageError, match="none stays"):
+def test_removing_all_items_is_refused(released):
+    with pytest.raises(UsageError, match="no item remains"):
         released(np.full((4, 3), 3, np.float32), suppression={"share": 0.5})
 
 
-def test_published_is_what_people_rated_and_nothing_else(released):
+def test_records_hold_exactly_the_kept_ratings(released):
     made = released(BY_HAND, suppression={"share": 0.25})
     labels = np.load(made["clustering"] / "labels.npy")
     table = np.zeros((4, 3), np.float32)
@@ -125,7 +127,7 @@ def test_published_is_what_people_rated_and_nothing_else(released):
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 999), st.floats(0, 0.9), st.integers(1, 200))
-def test_what_stays_is_untouched_and_everything_left_out_is_rarer(tmp_path, taste_matrix, seed, share, block):
+def test_kept_ratings_are_unchanged_and_removed_items_rarer(tmp_path, taste_matrix, seed, share, block):
     matrix = taste_matrix(users=30, items=25, share=0.2, seed=seed)
     place = tmp_path / f"{seed} {share} {block}"
     (place / "out").mkdir(parents=True, exist_ok=True)
@@ -138,18 +140,19 @@ def test_what_stays_is_untouched_and_everything_left_out_is_rarer(tmp_path, tast
         return
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(suppressed, "RATINGS_PER_BLOCK", block)
-        told = suppressed.write_without(Ratings(place), stay, place / "out")
+        counted = suppressed.write_without(Ratings(place), stay, place / "out")
     expected = matrix.toarray()[:, stay]
     people = expected.any(axis=1)
     np.testing.assert_array_equal(dense(place / "out"), expected[people])
     np.testing.assert_array_equal(Ratings(place / "out").by_item.whole().toarray(), expected[people].T)
     assert (~stay).mean() >= share - 1e-9
     assert counts[~stay].max(initial=0) < counts[stay].min()
-    assert told["ratings"] == np.count_nonzero(expected)
-    assert (told["withheld_users"], told["withheld_items"]) == ((~people).sum(), (~stay).sum())
+    assert counted["ratings"] == np.count_nonzero(expected)
+    assert (counted["withheld_users"], counted["withheld_items"]) == ((~people).sum(), (~stay).sum())
 
 
-def test_workers_write_the_same_bytes_and_so_does_a_second_run(released, taste_matrix):
+@pytest.mark.slow
+def test_workers_and_reruns_write_the_same_bytes(released, taste_matrix):
     matrix = taste_matrix(users=60, items=30)
     first = released(matrix, suppression={"share": 0.3})
     second = released(matrix, suppression={"share": 0.3})
@@ -163,7 +166,7 @@ def test_workers_write_the_same_bytes_and_so_does_a_second_run(released, taste_m
         assert without[0] == without[1] == without[2]
 
 
-def test_the_graph_leaves_out_first_and_its_shadow_waits_for_it():
+def test_graph_with_suppression():
     assert methods.graph(described()) == {
         "ingest": (),
         "suppression": ("ingest",),
@@ -179,7 +182,7 @@ def test_the_graph_leaves_out_first_and_its_shadow_waits_for_it():
 
 
 @given(st.integers(1, 40), st.integers(0, 40))
-def test_bisection_finds_the_first_that_passes_without_trying_all(count, first):
+def test_bisection_finds_the_first_that_passes(count, first):
     tried = []
 
     def passes(place):
@@ -193,7 +196,7 @@ def test_bisection_finds_the_first_that_passes_without_trying_all(count, first):
         assert len(tried) <= 2 + np.ceil(np.log2(count))
 
 
-def test_where_the_largest_share_fails_all_are_tried():
+def test_all_shares_are_tried_where_the_largest_fails():
     """Risk need not fall evenly: that the last fails does not show that another does."""
     assert suppression.smallest(5, lambda place: place == 2) == 2
     tried = []
@@ -201,7 +204,7 @@ def test_where_the_largest_share_fails_all_are_tried():
     assert sorted(tried) == [0, 1, 2, 3]
 
 
-def test_every_check_that_gates_is_asked_but_those_that_need_a_shadow():
+def test_search_runs_all_gating_checks_without_shadow():
     asked = [check.name for check in suppression._checks()]
     gating = {name for name, check in registered().items() if check.severity == "gate"}
     assert set(asked) == gating - {"membership-inference", "utility"}
@@ -219,7 +222,7 @@ def judged(monkeypatch):
     def judge(most):
         seen = []
 
-        def look(job, made):
+        def look(job, search, made):
             items = pq.read_table(made.public / "items.parquet").column("item").to_pylist()
             manifest = read_json(made.public / "manifest.json")
             owner = pq.read_table(made.private / "membership.parquet").column("user").to_pylist()
@@ -235,7 +238,7 @@ def judged(monkeypatch):
     return judge
 
 
-def test_by_hand_the_smallest_share_that_passes_is_left_out(released, judged):
+def test_by_hand_smallest_passing_share(released, judged):
     seen = judged(most=2)
     made = released(BY_HAND)
     assert Ratings(made["suppression"]).item_ids() == ["i002", "i003"]
@@ -258,25 +261,25 @@ def test_by_hand_the_smallest_share_that_passes_is_left_out(released, judged):
     assert not (made["suppression"] / "trial").exists()
 
 
-def test_that_none_passes_is_said_with_the_whole_curve(released, judged):
+def test_refusal_shows_the_whole_curve(released, judged):
     judged(most=0)
     with pytest.raises(Refused) as refusal:
         released(BY_HAND)
-    told = str(refusal.value)
-    assert "no suppression passes: at k = 5 each of the 4 shares" in told
+    message = str(refusal.value)
+    assert "no suppression passes: at k = 5 each of the 4 shares" in message
     assert (
-        "0.0% left out, 4 items with 10 ratings stay: exact-rating 0.900, scoreboard-rh 0.950; refused by"
-        in told
+        "0.0% left out, 4 items with 10 ratings remain: exact-rating 0.900, scoreboard-rh 0.950; refused by"
+        in message
     )
-    assert "75.0% left out, 1 items with 4 ratings stay: exact-rating 0.225, scoreboard-rh 0.237" in told
-    assert "person" not in told.replace("naming a person", "")
+    assert "75.0% left out, 1 items with 4 ratings remain: exact-rating 0.225, scoreboard-rh 0.237" in message
+    assert "person" not in message
     curve = read_json(released.private / "curve.json")
     assert curve["chosen"] is None
     assert [trial["share"] for trial in curve["trials"]] == [0.0, 0.25, 0.5, 0.75]
-    assert str(released.private / "curve.json") in told
+    assert str(released.private / "curve.json") in message
 
 
-def test_a_trial_ends_with_the_first_failure_once_the_curve_has_its_figures(monkeypatch):
+def test_a_trial_ends_with_the_first_failure(monkeypatch, tmp_path):
     asked = []
 
     def run_check(check, case, threshold):
@@ -288,24 +291,26 @@ def test_a_trial_ends_with_the_first_failure_once_the_curve_has_its_figures(monk
 
     monkeypatch.setattr(suppression, "released_case", lambda *_: Case())
     monkeypatch.setattr(suppression, "run_check", run_check)
-    job = replace_job(described())
-    found = list(suppression._judge(job, suppression.Candidate(Path(), Path())))
+    job = make_job(described(), tmp_path)
+    found = list(suppression._judge(job, job.params.search, suppression.Candidate(Path(), Path())))
     assert sorted(asked) == ["exact-rating", "scoreboard-rh"]
     assert [f.name for f in found if not f.passed] == ["scoreboard-rh"]
 
 
-def test_a_check_that_shows_nothing_is_told_from_one_that_found_people():
-    dead = CheckResult("nearest-record", False, 0.1, 0.2, 0.0, 0.1, 9, "gate", "VOID: the positive control …")
+def test_void_checks_are_marked_in_the_curve():
+    dead = CheckResult("nearest-record", False, 0.1, 0.2, 0.0, 0.1, 9, "gate", "", void=True)
     trial = suppression.Trial(0.98, {"items": 1, "ratings": 9}, [result("exact-rating", True, 0.1), dead])
     assert str(trial).endswith("exact-rating 0.100; refused by nearest-record (nothing shown)")
     assert trial.refused_by == ["nearest-record"]
 
 
-def replace_job(config):
-    run = pipeline.Run(config, SNAPSHOT, Store("-"), KEY, Engine(), Path(), lambda *_: None)
-    return pipeline.Job(run, "suppression", suppression.params(config), {}, Path(), lambda *_: None)
+def make_job(config, tmp_path):
+    run = pipeline.Run(config, SNAPSHOT, Store(tmp_path), KEY, Engine(), tmp_path, lambda *_: None)
+    return pipeline.job_of(
+        run, "suppression", suppression.params(config), {"ingest": tmp_path}, tmp_path, lambda *_: None
+    )
 
 
-def test_a_share_that_was_set_is_not_judged_here(released, monkeypatch):
+def test_a_configured_share_is_not_judged(released, monkeypatch):
     monkeypatch.setattr(suppression, "_judge", lambda *_: pytest.fail("nothing is to be searched for"))
     assert not (released(BY_HAND, suppression={"share": 0.5})["suppression"] / "curve.json").exists()

@@ -1,4 +1,4 @@
-"""`murmur compare`: what can be asked for, what is measured, and that nothing stays behind."""
+"""Test `murmur compare`: which entries it accepts, what it measures, and that no files remain."""
 
 import json
 import os
@@ -13,20 +13,19 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
-from tasks import pipeline
+from tasks import pipeline, recommenders
 from tasks.config import parse
 from tasks.config.gate import check_names
+from tasks.data.ratings import write_ids, write_matrix
 from tasks.engine import Engine, engine
 from tasks.errors import UsageError
 from tasks.keys import OwnerKey
-from tasks.methods import registered
 from tasks.progress import StepProgress
-from tasks.ratings import write_ids, write_matrix
 from tasks.store import Store, read_json, write_json
-from tasks.studies import compare_utility as utility
-from tasks.studies.compare import PREFIX, _place, compare
-from tasks.studies.compare_entries import read
-from tasks.studies.compare_plot import draw, label
+from tasks.studies.compare import utility
+from tasks.studies.compare.comparison import PREFIX, _place, compare
+from tasks.studies.compare.entries import parse_entries
+from tasks.studies.compare.plot import draw, label
 from tests.conftest import SNAPSHOT
 
 KEY = OwnerKey(b"k" * 32)
@@ -42,7 +41,7 @@ def base(config):
 
 
 def test_entries_are_methods_with_settings(base):
-    one, other = read(
+    one, other = parse_entries(
         "predictive-padded, predictive-simple:k=20:padding.iterations=3:keep_observed=true", base
     )
     assert (one.method, one.settings, one.config.privacy.k) == ("predictive-padded", {}, 4)
@@ -53,10 +52,8 @@ def test_entries_are_methods_with_settings(base):
     assert other.config.source == base.source
 
 
-def test_a_method_has_the_table_of_its_name(base):
-    if "perturbation" not in registered():
-        pytest.skip("there is no perturbation in this version")
-    [entry] = read("perturbation:amount=0.5:entries=all", base)
+def test_an_entry_sets_keys_of_the_methods_tables(base):
+    [entry] = parse_entries("perturbation:amount=0.5:entries=all", base)
     assert (entry.config.perturbation.amount, entry.config.perturbation.entries) == (0.5, "all")
 
 
@@ -65,12 +62,12 @@ def test_a_method_has_the_table_of_its_name(base):
     [
         ("", "nothing to compare"),
         (" , ", "nothing to compare"),
-        ("magic", "'magic' is not a method"),
+        ("magic", "there is no method 'magic'"),
         ("suppression:share=1", "suppression.share"),
         ("predictive-padded:colour=red", "no setting 'colour'"),
         ("predictive-padded:perturbation.amount=1", "no setting 'perturbation.amount'"),
         ("predictive-padded:method=predictive-simple", "no setting 'method'"),
-        ("predictive-padded:k", "'k' is no setting"),
+        ("predictive-padded:k", "'k' is not a setting"),
         ("predictive-padded:k=3:k=4", "'privacy.k' is set twice"),
         ("predictive-padded:privacy.k=5:k=6", "'privacy.k' is set twice"),
         ("predictive-padded:k=5:privacy.k=5", "'privacy.k' is set twice"),
@@ -82,19 +79,19 @@ def test_a_method_has_the_table_of_its_name(base):
 )
 def test_what_cannot_be_compared_is_said(base, asked, says):
     with pytest.raises(UsageError, match=says) as refusal:
-        read(asked, base)
+        parse_entries(asked, base)
     assert "--methods" in refusal.value.where
     assert refusal.value.remedy
 
 
 def test_groups_of_obfuscated_ratings_can_be_asked_for(base):
-    plain, mixed = read("predictive-padded, predictive-padded:attribute=gender:share=0.1", base)
+    plain, mixed = parse_entries("predictive-padded, predictive-padded:attribute=gender:share=0.1", base)
     assert plain.config.obfuscation.attribute is None
     assert (mixed.config.obfuscation.attribute, mixed.config.obfuscation.share) == ("gender", 0.1)
-    alone, less = read("obfuscation:attribute=gender, suppression:share=0.5", base)
+    alone, less = parse_entries("obfuscation:attribute=gender, suppression:share=0.5", base)
     assert (alone.config.privacy.method, less.config.suppression.share) == ("obfuscation", 0.5)
     with pytest.raises(UsageError, match="name a user attribute"):
-        read("obfuscation", base)
+        parse_entries("obfuscation", base)
 
 
 # What is measured
@@ -183,13 +180,14 @@ def figures(release, held, tmp_path, workers):
     )
 
 
+@pytest.mark.slow
 def test_workers_measure_the_same(shadow, tmp_path):
     release, ingest, _ = shadow("predictive-simple")
     held = utility.read_held(release, ingest)
     alone = figures(release, held, tmp_path, Engine())
     with engine(2) as workers:
         assert figures(release, held, tmp_path, workers) == alone
-    assert list(alone) == list(utility.RECOMMENDERS)
+    assert list(alone) == list(recommenders.compared())
     assert len(alone) >= 5
     assert not list(tmp_path.glob("*.np*"))  # what the workers read is gone
 
@@ -236,7 +234,7 @@ def test_z_scores_come_back_with_the_persons_own_level_and_spread(shadow, tmp_pa
 
 
 def test_the_best_and_how_alike_they_rank():
-    names = utility.RECOMMENDERS
+    names = recommenders.compared()
     original = {
         n: {"rmse": 1 - x / 10, "mae": 0.5, "ndcg_at_10": x, "recall_at_10": x} for x, n in enumerate(names)
     }
@@ -312,7 +310,7 @@ def test_an_entry_that_cannot_be_made_is_named(source, tmp_path, monkeypatch):
         return made(name, run)
 
     made = pipeline.execute
-    monkeypatch.setattr("tasks.studies.compare.pipeline.execute", unable)
+    monkeypatch.setattr("tasks.studies.compare.comparison.pipeline.execute", unable)
     with pytest.raises(UsageError, match="too wide") as refusal:
         compare(films(source), SNAPSHOT, Store(tmp_path), "predictive-padded:k=7", key=KEY)
     assert "predictive-padded:k=7" in refusal.value.where
@@ -328,8 +326,10 @@ def test_one_entry_that_fails_does_not_lose_the_others(source, tmp_path, monkeyp
         study.originals["split"] = {}
         return {"method": entry.method, "status": "published"}
 
-    monkeypatch.setattr("tasks.studies.compare.Study.row", row)
-    monkeypatch.setattr("tasks.studies.compare.Study.original_row", lambda study: dict(study.originals))
+    monkeypatch.setattr("tasks.studies.compare.comparison.Study.row", row)
+    monkeypatch.setattr(
+        "tasks.studies.compare.comparison.Study.original_row", lambda study: dict(study.originals)
+    )
     asked, notes = "predictive-padded,predictive-simple,predictive-boosted", tmp_path / "notes.json"
     made, broken = [], {"predictive-simple"}
 
@@ -351,7 +351,7 @@ def test_one_entry_that_fails_does_not_lose_the_others(source, tmp_path, monkeyp
     made.clear()
     answer("predictive-padded:k=5")  # not what was made
     assert made == ["predictive-padded:k=5"]
-    monkeypatch.setattr("tasks.studies.compare.pipeline.code_version", lambda: "other")
+    monkeypatch.setattr("tasks.studies.compare.comparison.pipeline.code_version", lambda: "other")
     made.clear()
     assert answer()["original"] == {"split": {}}
     assert made == asked.split(",")
@@ -369,7 +369,7 @@ def compared(source, tmp_path_factory):
     left.mkdir(parents=True)
     (left / "membership.parquet").write_text("person-001")
     os.utime(left, (time.time() - 3600,) * 2)
-    told = []
+    reported = []
     asked = "predictive-padded,predictive-simple:k=8,predictive-padded:keep_observed=true:min_contributors=1"
     answer = compare(
         films(source),
@@ -378,11 +378,12 @@ def compared(source, tmp_path_factory):
         asked,
         plot=place / "plots" / "compare.svg",
         key=KEY,
-        progress=lambda *step: told.append(step),
+        progress=lambda *step: reported.append(step),
     )
-    return answer, place, told
+    return answer, place, reported
 
 
+@pytest.mark.slow
 def test_the_answer_has_a_row_per_entry_and_is_json(compared):
     answer, _, _ = compared
     assert (answer["snapshot"], answer["dataset"]) == ("2026-01-01", "csv")
@@ -397,7 +398,7 @@ def test_the_answer_has_a_row_per_entry_and_is_json(compared):
     for row in answer["rows"]:
         assert fields <= set(row)
         assert measures | {"target_deviation_rmse"} <= set(row["utility"])
-        assert set(row["recommenders"]) == set(utility.RECOMMENDERS)
+        assert set(row["recommenders"]) == set(recommenders.compared())
         assert row["counts"]["users"] == 200
         assert 0 < row["worst_risk"] <= 1
     assert measures <= set(answer["original"]["utility"])
@@ -406,6 +407,7 @@ def test_the_answer_has_a_row_per_entry_and_is_json(compared):
     assert json.loads(json.dumps(answer, allow_nan=False)) == answer
 
 
+@pytest.mark.slow
 def test_a_refusal_is_a_result_like_any_other(compared):
     answer, _, _ = compared
     first, second, third = answer["rows"]
@@ -417,6 +419,7 @@ def test_a_refusal_is_a_result_like_any_other(compared):
     assert third["utility"]["rmse"] > 0
 
 
+@pytest.mark.slow
 def test_the_worst_risk_is_of_the_attacks_held_to_one_over_k(compared):
     answer, _, _ = compared
     for row in answer["rows"]:
@@ -424,21 +427,23 @@ def test_the_worst_risk_is_of_the_attacks_held_to_one_over_k(compared):
         assert row["risk"][row["worst_attack"]] == row["worst_risk"]
         if row["status"] == "published":
             assert row["worst_risk"] <= 1 / row["k"]
-    # The others are told beside it: this one recovers nearly everything.
+    # The others are reported beside it: this one recovers nearly everything.
     assert answer["rows"][2]["risk"]["recovery"] > answer["rows"][2]["worst_risk"]
 
 
+@pytest.mark.slow
 def test_ratings_are_read_once_and_unchanged_steps_are_shared(compared):
-    answer, _, told = compared
+    answer, _, reported = compared
     assert "ingest" in answer["seconds"]
     assert not any("ingest" in row["seconds"] for row in answer["rows"])
     assert "padding" in answer["rows"][0]["seconds"]
     assert "padding" not in answer["rows"][1]["seconds"]  # another k needs no other model
-    bars = [step[1:] for step in told if step[0] == "compare"]
+    bars = [step[1:] for step in reported if step[0] == "compare"]
     assert bars == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
-    assert ("recommenders", 6, 6) in told
+    assert ("recommenders", 6, 6) in reported
 
 
+@pytest.mark.slow
 def test_nothing_is_published_and_nothing_stays(compared):
     _, place, _ = compared
     assert [path.name for path in (place / "store").iterdir()] == ["private"]
@@ -446,6 +451,7 @@ def test_nothing_is_published_and_nothing_stays(compared):
     assert stat.S_IMODE((place / "store" / "private").stat().st_mode) == 0o700
 
 
+@pytest.mark.slow
 def test_no_id_is_in_answer_or_plot(compared):
     answer, place, _ = compared
     plot = place / "plots" / "compare.svg"
@@ -454,6 +460,7 @@ def test_no_id_is_in_answer_or_plot(compared):
     assert stat.S_IMODE(plot.stat().st_mode) == 0o644
 
 
+@pytest.mark.slow
 def test_the_plot_tells_published_from_refused_and_shows_one_over_k(compared, tmp_path):
     answer, place, _ = compared
     drawn = (place / "plots" / "compare.svg").read_text()
@@ -471,6 +478,7 @@ def test_the_plot_tells_published_from_refused_and_shows_one_over_k(compared, tm
     assert label({"method": "m", "settings": {"amount": 0.5, "clip": False}}) == "m (amount 0.5, clip false)"
 
 
+@pytest.mark.slow
 def test_groups_and_disguised_people_in_one_comparison(source, tmp_path):
     """Microaggregation and every kind of perturbation, from ratings to figures."""
     asked = "microaggregation,perturbation,perturbation:entries=all,perturbation:scheme=gna:amount=2.0"
@@ -491,6 +499,7 @@ def test_groups_and_disguised_people_in_one_comparison(source, tmp_path):
     assert not answer["original"]["worst_attack"].endswith("-reconstruction")
 
 
+@pytest.mark.slow
 def test_records_with_less_and_with_more_in_one_comparison(source, tmp_path):
     """Suppression first: what it is compared with is not the whole original."""
     table = tmp_path / "users.csv"

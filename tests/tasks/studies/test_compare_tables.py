@@ -1,12 +1,12 @@
-"""Which figures `murmur compare` puts first, and that they can be read."""
+"""Test which figures `murmur compare` shows first, and that they are readable."""
 
 import io
 
 from rich.console import Console
 
-from tasks import display
+from tasks.cli import _display as display
 from tasks.config.gate import check_names
-from tasks.studies.compare import _risks, _worst
+from tasks.studies.compare.comparison import _risks, _worst
 
 
 def found_by(bound, observed=0.5):
@@ -47,6 +47,7 @@ def test_the_tables_can_be_read_in_80_columns(monkeypatch):
     one = {"method": "perturbation", "status": "refused", "failed": list(attacks), "why": None}
     one |= {"settings": {"amount": 4.0, "entries": "all"}, "utility": figures, **worst}
     one |= {"seconds": {"validate": 12345.6, "shadow padding": 1e9}}
+    one |= {"not_applicable": ["scoring"]}
     none = {"settings": {}, "failed": [], "risk": {}, "utility": {}, "worst_risk": None, "worst_attack": None}
     none |= {"method": "microaggregation", "status": "failed", "why": "[too] wide"}
     original = {"utility": figures, **worst}
@@ -66,7 +67,10 @@ def test_the_tables_can_be_read_in_80_columns(monkeypatch):
         "10", "refused", "0.543", "kmeans-reconstruction", "12,346",
     ]  # fmt: skip
     assert rows[1].count("-0.123") == len(figures)
-    assert text.count("-0.988") == 11 * len(attacks)
+    assert text.count("-0.988") == 11 * len(attacks) - 10  # of ten entries one attack is not applicable
+    scoring = [line for line in text.splitlines() if line.startswith("│ scoring ")]
+    assert sum(line.count("n/a") for line in scoring) == 10
+    assert "n/a: not applicable to this release" in text
     first = next(iter(attacks))
     assert f"10  perturbation (amount 4, entries all): refused by {first}," in text
     assert "11  microaggregation: failed, [too] wide" in text

@@ -1,18 +1,18 @@
-"""`murmur reproduce P0` on real ratings: every bar that is set is met, and the figures are drawn."""
+"""Test `murmur reproduce P0` on real ratings: every bar is met, and the figures are drawn."""
 
 import pytest
 
-from tasks.studies.reproduce_p0 import reproduce
+from tasks.studies.p0.tables import reproduce
 
 
 @pytest.mark.data
-def test_the_papers_tables_on_movielens_100k(real_data, tmp_path):
+def test_chang2009_tables_on_movielens_100k(real_data, tmp_path):
     answer = reproduce(real_data("ml-100k"), plots=tmp_path)
     cells = {(c["table"], c["row"], c["column"]): c for c in answer["cells"]}
     missed = [key for key, cell in cells.items() if cell["within"] is False]
     assert missed == []
     assert sum(cell["within"] is True for cell in cells.values()) == 6
-    # The paper's figures are for other data: beside ours for orientation, never as a target.
+    # The paper's figures are for other data: shown for orientation, never as a target.
     original = cells["1", "Original Data", "RMSE"]
     assert (original["paper"], original["paper_on_its_data"]) == (None, 0.951849)
     assert original["ours"] == pytest.approx(0.906, abs=0.01)

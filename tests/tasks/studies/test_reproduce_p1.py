@@ -1,4 +1,4 @@
-"""`murmur reproduce P1`: measures by hand, the whole run on small files, the bars on MovieLens 100K."""
+"""Test `murmur reproduce P1`: measures by hand, the whole run on small files, the bars on MovieLens 100K."""
 
 import json
 from dataclasses import replace
@@ -8,12 +8,12 @@ import pytest
 import scipy.sparse as sp
 
 from tasks import cli
+from tasks.data.ratings import write_ids, write_matrix
 from tasks.engine import Engine, engine
 from tasks.errors import UsageError
-from tasks.ratings import write_ids, write_matrix
-from tasks.studies import reproduce_p1 as p1
-from tasks.studies import trials_p1 as trials
-from tasks.studies.trials_p1 import Scale, Setting
+from tasks.studies.p1 import tables as p1
+from tasks.studies.p1 import trials
+from tasks.studies.p1.trials import Scale, Setting
 
 NO = np.nan
 STARS = Scale(1.0, 5.0, p1.STARS)
@@ -50,32 +50,34 @@ def ingested(tmp_path, taste_matrix):
     return directory
 
 
-def test_a_split_loses_nothing_and_keeps_zeros():
+def test_split_keeps_all_ratings_and_zeros():
     ratings = known([[0, 1, 2, 0, NO], [NO, 0, 5, 0, -3], [1, NO, 0, NO, NO]])
     train, test = trials.split(ratings, np.random.default_rng(1))
     assert (train.nnz, test.nnz) == (8, 2)  # four fifths of ten
-    cells = [set(zip(*(c.tolist() for c in trials._cells(part)), strict=True)) for part in (train, test)]
+    cells = [
+        set(zip(*(c.tolist() for c in trials.cell_coordinates(part)), strict=True)) for part in (train, test)
+    ]
     assert not cells[0] & cells[1]
     assert len(cells[0] | cells[1]) == 10
     assert np.array_equal((train + test).toarray(), ratings.toarray())
 
 
 def test_rated_entries_without_noise_by_hand():
-    # Both use all five levels, so k-means tells every rating. Person 1's z-score of item 5 is (5 − 10/3) / √(20/9) =
+    # Both use all five levels, so k-means recovers every rating. User 1's z-score of item 5 is (5 − 10/3) / √(20/9) =
     # √5/2; person 0 (mean 3, deviation √2), the only other and similar, is predicted 3 + √2 · √5/2.
     train = known([[1, 2, 3, 4, 5, NO], [1, 2, 3, 4, 5, 5]])
     test = known([[NO, NO, NO, NO, NO, 5], [NO] * 6])
-    found = trials.rated_entries(Setting("none"), train, test, STARS, np.random.default_rng(0))
+    found = trials.measure_rated_entries(Setting("none"), train, test, STARS, np.random.default_rng(0))
     assert found["MAE(Pearson)"] == pytest.approx(5 - (3 + np.sqrt(10) / 2))
     assert (found["R-MAE"], found["Accuracy"]) == (0, 1)
-    assert found["ROC-4(Pearson)"] is None  # nobody has both good and other ratings to tell apart
+    assert found["ROC-4(Pearson)"] is None  # no user has both good and other ratings
     assert "zscore-MAE" not in found  # nothing was disguised
 
 
-def test_a_level_that_is_missing_is_taken_for_another():
-    # 1, 2, 3 on a scale to 5 look like 1, 3, 5: one of three is told, 0 + 1 + 2 off.
+def test_missing_level_is_reconstructed_as_another():
+    # 1, 2, 3 on a scale to 5 look like 1, 3, 5: one of three is recovered, 0 + 1 + 2 off.
     train = known([[1, 2, 3]])
-    found = trials.rated_entries(
+    found = trials.measure_rated_entries(
         Setting("none"), train, known([[4, NO, NO]]), STARS, np.random.default_rng(0)
     )
     assert (found["R-MAE"], found["Accuracy"]) == (1, pytest.approx(1 / 3))
@@ -86,18 +88,18 @@ def test_all_entries_by_hand():
     train = known([[1, 3, 5] + [NO] * 17, [NO] * 17 + [1, 3, 5]])
     test = known([[NO] * 3 + [4] + [NO] * 16, [NO] * 20])
     setting = Setting("α=1", "all", "uniform", 1.0)
-    found = trials.all_entries(setting, train, test, STARS, np.random.default_rng(0))
+    found = trials.measure_all_entries(setting, train, test, STARS, np.random.default_rng(0))
     assert (found["Precision"], found["Recall"]) == (1, pytest.approx(2 / 3))
     assert (found["R-MAE"], found["Accuracy"]) == (0, 1)  # of those that are found
     assert found["zscore-MAE"] < 1  # two people, ten dimensions: the noise itself
-    # Potential ratings are off by the z-score's error times √(8/20), everybody's deviation.
+    # Potential ratings are off by the z-score's error times √(8/20), every user's deviation.
     assert found["P-MAE"] == pytest.approx(found["zscore-MAE"] * np.sqrt(8 / 20))
 
 
-def test_a_continuous_scale_is_told_to_a_segment():
+def test_continuous_scale_is_reconstructed_to_a_segment():
     # −10 and 10 become the middles of the outermost of ten segments: one off.
     scale = Scale(-10.0, 10.0, None)
-    found = trials.rated_entries(
+    found = trials.measure_rated_entries(
         Setting("none"), known([[-10, 10]]), known([[0, NO]]), scale, np.random.default_rng(0)
     )
     assert found["R-MAE"] == 1
@@ -105,36 +107,38 @@ def test_a_continuous_scale_is_told_to_a_segment():
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "uniform"])
-def test_flexible_noise_is_told_from_its_spread(kind):
+def test_flexible_noise_is_estimated_from_variance(kind):
     setting = Setting("flexible", "all", kind, 2.0, flexible=True)
     rng = np.random.default_rng(3)
-    amounts = trials._amounts(setting, 5, rng)
+    amounts = trials._noise_amounts(setting, 5, rng)
     assert len(set(amounts)) == 5
     assert amounts.max() < 2
     scores = np.tile([1.0, -1.0], 20_000)  # mean 0, variance 1
     disguised = scores + trials.noise(trials._uniforms((5, len(scores)), rng), kind, amounts[:, None])
-    assert trials._estimated(disguised, setting) == pytest.approx(amounts, rel=0.1, abs=0.1)
+    assert trials._estimate_amounts(disguised, setting) == pytest.approx(amounts, rel=0.1, abs=0.1)
     sparse = sp.csr_array(disguised)
-    assert np.allclose(trials._estimated(sparse, setting), trials._estimated(disguised, setting))
+    assert np.allclose(
+        trials._estimate_amounts(sparse, setting), trials._estimate_amounts(disguised, setting)
+    )
 
 
 def test_averages_by_hand():
     train, test = known([[1, 3, NO], [NO, 5, 4]]), known([[NO, NO, 5], [2, NO, NO]])
-    found = trials.of_averages(train, test)
+    found = trials.measure_averages(train, test)
     # Item 2 had a 4, item 0 a 1; person 0 has the mean 2, person 1 the mean 4.5.
     assert found["Item averages MAE"] == 1
     assert found["User averages MAE"] == pytest.approx((3 + 2.5) / 2)
     assert found["Item averages ROC-4"] is None
 
 
-def test_who_has_nothing_to_learn_from_gets_the_mean_of_all():
-    means, spreads = trials._own(known([[2, 4], [NO, NO]]))
+def test_users_without_training_ratings_get_the_mean():
+    means, deviations = trials._own_moments(known([[2, 4], [NO, NO]]))
     assert means.tolist() == [3, 3]
-    assert spreads.tolist() == [1, 0]
+    assert deviations.tolist() == [1, 0]
 
 
 def test_table_1():
-    table = p1.same_scores()
+    table = p1.indistinguishable_profiles()
     assert table["Profile1 z-score"] == table["Profile2 z-score"]
     scores = [table["Profile1 z-score"][f"I{item}"] for item in (1, 2, 4, 5, 6, 8)]
     assert scores == pytest.approx([-1, -1, 0, 0, 0, 2])  # mean 3, deviation 1
@@ -144,14 +148,14 @@ def test_table_1():
 
 
 def test_every_printed_row_is_a_setting():
-    for about in p1.DATA_SETS.values():
-        settings = {setting.row: setting for setting in p1.settings_of(about)}
-        printed = {*p1.PRINTED[about.rated_table], *p1.PRINTED[about.every_table]}
+    for data_set in p1.DATA_SETS.values():
+        settings = {setting.row: setting for setting in p1.list_settings(data_set)}
+        printed = {*p1.PRINTED[data_set.rated_table], *p1.PRINTED[data_set.every_table]}
         assert printed <= set(settings)
         for row in printed:
             assert (settings[row].entries == "all") == row.startswith("all entries")
             assert (settings[row].noise == "uniform") == ("α" in row)
-    ml = {s.row: s for s in p1.settings_of(p1.DATA_SETS["movielens-100k"])}
+    ml = {s.row: s for s in p1.list_settings(p1.DATA_SETS["movielens-100k"])}
     assert ml["α=2√3/3"].amount == pytest.approx(2 * 3**0.5 / 3)
     assert ml["all entries α=√3"].amount == pytest.approx(3**0.5)
     assert ml["σ=1/6"].amount == pytest.approx(1 / 6)
@@ -159,7 +163,7 @@ def test_every_printed_row_is_a_setting():
     assert ml["none"].amount == ml["all entries none"].amount == 0
 
 
-def test_bars_are_set_where_the_paper_printed_for_this_data():
+def test_bars_exist_only_for_the_papers_own_data():
     tables = {
         "2": {"σ=1/3": {"R-MAE": 0.35, "MAE(Pearson)": 0.7, "P-MAE": 0.5}, "none": {"R-MAE": 0.1}},
         "4": {"all entries α=√3": {"Accuracy": 0.74, "Precision": 0.98, "MAE(SVD)": 0.81}},
@@ -178,15 +182,16 @@ def test_bars_are_set_where_the_paper_printed_for_this_data():
     assert (other["paper"], other["paper_on_its_data"], other["within"]) == (None, 3.3964, None)
 
 
-def test_a_mean_of_trials():
+def test_mean_of_trials():
     assert p1._mean([{"a": 1.0, "b": None}, {"a": 2.0, "b": 3.0}]) == {"a": 1.5, "b": None}
 
 
+@pytest.mark.slow
 def test_serial_equals_parallel(ingested):
-    about = replace(FEW, rated_between=(), people=25)
-    alone = p1.measure(ingested, about, Engine(), seeds=2, progress=silent)
+    data_set = replace(FEW, rated_between=(), people=25)
+    alone = p1.measure(ingested, data_set, Engine(), seeds=2, progress=silent)
     with engine(2) as workers:
-        assert p1.measure(ingested, about, workers, seeds=2, progress=silent) == alone
+        assert p1.measure(ingested, data_set, workers, seeds=2, progress=silent) == alone
 
 
 def test_more_noise_hides_more(ingested):
@@ -215,6 +220,7 @@ def jester_file(matrix: sp.csr_array) -> dict[str, str]:
     return {"jester-data-1.csv": "".join(lines)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "make", "tables", "figures"),
     [
@@ -222,9 +228,7 @@ def jester_file(matrix: sp.csr_array) -> dict[str, str]:
         ("jester", jester_file, {"5", "6", "6.3", "7"}, {"fig7", "fig8"}),
     ],
 )
-def test_the_whole_run_on_a_small_file(
-    kind, make, tables, figures, tmp_path, taste_matrix, monkeypatch, capsys
-):
+def test_whole_run_on_a_small_file(kind, make, tables, figures, tmp_path, taste_matrix, monkeypatch, capsys):
     monkeypatch.setattr(p1, "SEEDS", 1)
     data, plots = tmp_path / "data", tmp_path / "plots"
     data.mkdir()
@@ -242,18 +246,18 @@ def test_the_whole_run_on_a_small_file(
         for row, values in p1.PRINTED[table].items()
         for column, _ in zip(p1.COLUMNS[table], values, strict=False)
     }
-    assert printed <= set(places)  # every figure the paper printed stands beside one of ours
+    assert printed <= set(places)  # every value the paper printed has one of ours
     assert {file.name for file in plots.iterdir()} == {f"{name}.svg" for name in figures}
 
 
 def test_other_data_are_refused(tmp_path):
     (tmp_path / "ratings.dat").touch()
-    with pytest.raises(UsageError, match="MovieLens 100K and on Jester"):
+    with pytest.raises(UsageError, match="MovieLens 100K or Jester"):
         p1.reproduce(tmp_path)
 
 
 @pytest.mark.data
-def test_the_papers_bars_on_movielens_100k(real_data, monkeypatch):
+def test_zhang2006_bars_on_movielens_100k(real_data, monkeypatch):
     kind = "movielens-100k"
     printed = replace(
         p1.DATA_SETS[kind], rated_between=(), every_between=(), rated_flexible=(), every_flexible=()
@@ -280,7 +284,7 @@ def test_the_papers_bars_on_movielens_100k(real_data, monkeypatch):
 
 
 @pytest.mark.data
-def test_jester_comes_near_the_papers_sample(real_data, monkeypatch):
+def test_jester_is_near_the_papers_sample(real_data, monkeypatch):
     monkeypatch.setattr(p1, "SEEDS", 1)
     nothing = {f"{name}_{which}": () for name in ("rated", "every") for which in ("between", "flexible")}
     some = replace(p1.DATA_SETS["jester"], rated=("1/2", "1"), every=("0.7",), **nothing)

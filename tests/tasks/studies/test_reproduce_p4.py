@@ -1,4 +1,4 @@
-"""`murmur reproduce P4`: measures by hand on six people, a miniature of the whole, the bars on real ratings."""
+"""Test `murmur reproduce P4`: measures by hand on six users, a miniature of the whole, the bars on real ratings."""
 
 import json
 from dataclasses import replace
@@ -8,37 +8,23 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
+from tasks.data.ratings import write_attributes, write_ids, write_matrix
 from tasks.engine import engine
 from tasks.errors import UsageError
 from tasks.kernels.inferrer import Inferrer
-from tasks.ratings import write_attributes, write_ids, write_matrix
-from tasks.studies import figures_p4
-from tasks.studies import reproduce_p4 as p4
-from tasks.studies import trials_p4 as trials
-from tasks.studies.trials_p4 import Setting, World
-
-# Items 0 and 1 are the first three people's, 2 and 3 the others', 4 is everybody's: raters 3 3 4 2 6.
-PEOPLE = sp.csr_array(
-    np.array(
-        [
-            [5, 4, 0, 0, 3],
-            [5, 0, 0, 0, 3],
-            [4, 5, 1, 0, 3],
-            [0, 0, 5, 4, 3],
-            [0, 1, 4, 0, 3],
-            [0, 0, 5, 2, 3],
-        ],
-        np.float32,
-    )
-)
-LABELS = np.array([0, 0, 0, 1, 1, 1])
+from tasks.studies.p4 import figures as figures_p4
+from tasks.studies.p4 import tables as p4
+from tasks.studies.p4 import trials
+from tasks.studies.p4.trials import Setting, World
+from tasks.studies.study_data import SNAPSHOT
+from tests.tasks.two_class_ratings import LABELS, RATINGS
 
 
 def csr(dense):
     return sp.csr_array(np.array(dense, np.float32))
 
 
-def test_the_asked_did_not_teach():
+def test_tested_users_are_not_training_users():
     """Two inferrers who look at one item each; who is asked in which turn decides who is right."""
     looks_at_first = Inferrer(np.array([[-1.0, 0.0], [1.0, 0.0]]), np.array([2.0, -2.0]))
     looks_at_second = Inferrer(np.array([[0.0, -1.0], [0.0, 1.0]]), np.array([2.0, -2.0]))
@@ -46,44 +32,46 @@ def test_the_asked_did_not_teach():
     inferrers = [looks_at_first, looks_at_second]
 
     def known(*folds):
-        return tuple(trials.recognised(people, labels, np.array(folds), inferrers).values())
+        return tuple(trials.inference_measures(people, labels, np.array(folds), inferrers).values())
 
     assert known(0, 1, 1, 0) == (1.0, 1.0, 1.0)
     assert known(1, 0, 0, 1) == (0.0, 0.0, 0.0)
     assert known(0, 0, 0, 0) == (0.5, 0.5, 0.5)
 
 
-def test_the_rarer_class_weighs_more_in_balanced_precision_only():
-    """One of four is of the rarer class; everybody is taken for one of them."""
+def test_rarer_class_weighs_more_in_balanced_precision():
+    """One of four users is of the rarer class; all are classified as such."""
     always = Inferrer(np.zeros((2, 1)), np.array([-1.0, 1.0]))
-    found = trials.recognised(csr([[1], [1], [1], [1]]), np.array([1, 0, 0, 0]), np.zeros(4, int), [always])
+    found = trials.inference_measures(
+        csr([[1], [1], [1], [1]]), np.array([1, 0, 0, 0]), np.zeros(4, int), [always]
+    )
     assert found["BPre"] == pytest.approx(2 / (2 + np.log2(4 / 3)))
     assert found["mean recall"] == found["area"] == 0.5
 
 
-def test_real_ratings_take_the_place_of_made_up_ones():
+def test_real_ratings_replace_factitious_ones():
     added = csr([[0, 2.5, 3.5], [4.5, 0, 0]])
     held_out = csr([[0, 0, 5], [0, 1, 0]])
     assert trials._with_real_ratings(added, held_out).toarray().tolist() == [[0, 2.5, 5], [4.5, 0, 0]]
 
 
-def test_rank_k_by_both_readings(monkeypatch):
+def test_rank_k_by_both_interpretations(monkeypatch):
     """Only item 2 is similar enough to anything (to item 4), for two people; it is the second most popular item."""
-    here = World(PEOPLE, PEOPLE, LABELS, LABELS, [], np.zeros(1))
-    monkeypatch.setattr(trials, "world", lambda *_: here)
-    found = trials.ranks(("gender", 0), ingest=None, scale=(1.0, 5.0), ks=(1, 2, 9))
+    here = World(RATINGS, RATINGS, LABELS, LABELS, [], np.zeros(1))
+    monkeypatch.setattr(trials, "load_world", lambda *_: here)
+    found = trials.shares_by_rank(("gender", 0), ingest=None, scale=(1.0, 5.0), ks=(1, 2, 9))
     two = 100 * 2 / 18
     assert found == {1: (0, pytest.approx(two)), 2: (pytest.approx(two),) * 2, 9: (pytest.approx(two),) * 2}
 
 
-def test_what_was_added_can_be_left_out_of_the_errors(monkeypatch):
+def test_errors_can_exclude_added_cells(monkeypatch):
     """Two held-out ratings, predicted 1 too high before, 2 and 3 too high after; the second cell was added."""
     train, held_out = csr([[3, 0, 0], [3, 0, 0]]), csr([[0, 4, 0], [0, 0, 2]])
     added = csr([[0, 0, 0], [0, 0, 2]])
     never = Inferrer(np.zeros((2, 3)), np.array([1.0, -1.0]))
     here = World(train, held_out, np.array([0, 1]), np.array([0, 0]), [never] * trials.FOLDS, np.ones(2))
     monkeypatch.setattr(trials, "prediction_errors", lambda *_: np.array([2.0, 3.0]))
-    monkeypatch.setattr(trials, "_learn", lambda *_: never)
+    monkeypatch.setattr(trials, "_fit_inferrer", lambda *_: never)
     found = trials.measure(here, added)
     assert found["p0 %"] == 50
     assert found["dRMSE"] == pytest.approx(np.sqrt(6.5) - 1)
@@ -119,18 +107,18 @@ def miniature(tmp_path):
     }
     write_attributes(place, known)
     yield place
-    trials.world.cache_clear()
+    trials.load_world.cache_clear()
 
 
-def test_ratings_and_people_are_split(miniature):
-    here = trials.world(miniature, "gender", 0)
+def test_ratings_and_users_are_split(miniature):
+    here = trials.load_world(miniature, "gender", 0)
     assert here.train.shape == (119, 40)
-    assert not np.isin(trials._cells(here.train), trials._cells(here.held_out)).any()
+    assert not np.isin(trials._cell_keys(here.train), trials._cell_keys(here.held_out)).any()
     assert here.held_out.nnz / (here.train.nnz + here.held_out.nnz) == pytest.approx(0.2, abs=0.03)
     for label in (0, 1):
         sizes = np.bincount(here.folds[here.labels == label], minlength=trials.FOLDS)
         assert sizes.max() - sizes.min() <= 1
-    assert (trials.world(miniature, "gender", 1).train != here.train).nnz
+    assert (trials.load_world(miniature, "gender", 1).train != here.train).nnz
 
 
 def measured(place, settings, workers=0, seeds=1):
@@ -138,28 +126,30 @@ def measured(place, settings, workers=0, seeds=1):
         return p4.Study(place, (1.0, 5.0), seeds, here, lambda *_: None).measure(settings)
 
 
-def test_without_additions_nothing_is_lost_and_both_inferrers_are_one(miniature):
-    nothing = p4.rfpp("gender", 0)
+def test_no_additions_lose_nothing(miniature):
+    nothing = p4.rfpp_setting("gender", 0)
     found = measured(miniature, [nothing])[nothing]
     assert found["dRMSE"] == found["p0 %"] == 0
     assert found["BPre naive"] == found["BPre adaptive"]
     assert found["area naive"] == found["area adaptive"]
 
 
+@pytest.mark.slow
 def test_workers_make_no_difference(miniature):
-    settings = [p4.rfpp("gender", 8.12), Setting("age", "random", 3.89)]
+    settings = [p4.rfpp_setting("gender", 8.12), Setting("age", "random", 3.89)]
     assert measured(miniature, settings, seeds=2) == measured(miniature, settings, workers=2, seeds=2)
 
 
+@pytest.mark.slow
 def test_tables_of_a_miniature(miniature, tmp_path):
     with engine(0) as here:
         study = p4.Study(miniature, (1.0, 5.0), 1, here, lambda *_: None)
-        found, ranked = study.measure(p4.every_setting()), study.ranks()
-    cells = p4.tables(found, ranked, p4.DATA_SETS["movielens-1m"])
+        found, ranked = study.measure(p4.all_settings()), study.measure_ranks()
+    cells = p4.build_cells(found, ranked, p4.DATA_SETS["movielens-1m"])
     json.dumps(cells, allow_nan=False)
     by_key = {(c["table"], c["row"], c["column"]): c for c in cells}
     assert len(by_key) == len(cells)
-    for percent in p4.PAPERS:  # the contract's cells
+    for percent in p4.PAPER_PERCENTS:  # the cells that readers of the JSON rely on
         for column in ("dRMSE", "BPre naive", "BPre adaptive"):
             assert by_key["fig2", f"gender p0={percent:g}", column]["ours"] is not None
     assert by_key["fig2", "gender p0=3.89", "dRMSE"]["paper"] == -0.002
@@ -177,7 +167,7 @@ def test_tables_of_a_miniature(miniature, tmp_path):
         same = by_key["fig2", "gender p0=3.89", "BPre naive"]["ours"]
         assert by_key[table, row, "BPre naive"]["ours"] == same
     printed = {key for key in p4.PRINTED if key not in by_key}
-    assert printed == set(), "every figure of the paper's has its cell"
+    assert printed == set(), "every value of the paper has its cell"
     naive = [by_key["fig2", f"gender p0={p:g}, greedy", "BPre naive"]["ours"] for p in (0.5, 3.89, 10)]
     assert naive[0] > naive[1] > naive[2]
     figures_p4.plot(found, ranked, tmp_path / "plots")
@@ -187,14 +177,14 @@ def test_tables_of_a_miniature(miniature, tmp_path):
 
 def test_every_strategy_has_its_curve(monkeypatch):
     monkeypatch.setattr(p4.obfuscators, "registered", lambda: ["rfpp", "matched"])
-    rows = {setting.row for setting in p4.curves()}
+    rows = {setting.row for setting in p4.curve_settings()}
     assert {"gender p0=0.5, matched", "gender p0=8.12", "age p0=3.89, matched"} <= rows
     assert "gender p0=0, matched" not in rows
 
 
 def test_bars():
     exact, other = p4.DATA_SETS["movielens-1m"], p4.DATA_SETS["movielens-100k"]
-    setting = p4.rfpp("gender", 8.12)
+    setting = p4.rfpp_setting("gender", 8.12)
     assert p4._bar(setting, "dRMSE", -0.016, exact) == {"tolerance": 0.015, "within": False}
     assert p4._bar(setting, "dRMSE", 0.015, exact)["within"] is True
     assert p4._bar(setting, "dRMSE", 0.5, other) == {}
@@ -206,7 +196,7 @@ def test_bars():
 
 def test_other_data_are_refused(tmp_path):
     (tmp_path / "jester-data-1.zip").write_text("")
-    with pytest.raises(UsageError, match="not on jester"):
+    with pytest.raises(UsageError, match="not on Jester"):
         p4.reproduce(tmp_path)
 
 
@@ -214,39 +204,39 @@ def test_other_data_are_refused(tmp_path):
 
 
 @pytest.mark.data
-def test_the_bars_on_movielens_1m(real_data, tmp_path):
+def test_rfpp_bars_on_movielens_1m(real_data, tmp_path):
     from tasks import pipeline
     from tasks.store import Store
 
     with engine(0) as here:
         run = pipeline.open_run(
             p4.configuration("movielens-1m", real_data("ml-1m")),
-            p4.SNAPSHOT,
+            SNAPSHOT,
             Store(tmp_path),
             here,
             lambda *_: None,
         )
         ingest = pipeline.execute("ingest", run)["path"]
-    shares = np.bincount(trials.world(ingest, "age", 0).labels) / 6040
-    assert shares.max() == pytest.approx(0.727, abs=5e-4)  # youth, SCIENCE P4
-    settings = [p4.rfpp("gender", percent) for percent in (0, *p4.PAPERS)]
+    shares = np.bincount(trials.load_world(ingest, "age", 0).labels) / 6040
+    assert shares.max() == pytest.approx(0.727, abs=5e-4)  # youth (docs/leaks-and-bars.md)
+    settings = [p4.rfpp_setting("gender", percent) for percent in (0, *p4.PAPER_PERCENTS)]
     found = measured(ingest, settings)
-    about = p4.DATA_SETS["movielens-1m"]
+    data_set = p4.DATA_SETS["movielens-1m"]
     for setting in settings[1:]:
-        assert p4._bar(setting, "p0 %", found[setting]["p0 %"], about)["within"]
-        assert p4._bar(setting, "dRMSE", found[setting]["dRMSE"], about)["within"]
-        # SCIENCE P4: an inferrer that learns anew recovers gender.
+        assert p4._bar(setting, "p0 %", found[setting]["p0 %"], data_set)["within"]
+        assert p4._bar(setting, "dRMSE", found[setting]["dRMSE"], data_set)["within"]
+        # docs/leaks-and-bars.md: a retrained inferrer recovers gender.
         assert found[setting]["BPre adaptive"] > 0.9
     naive = [found[setting]["BPre naive"] for setting in settings]
     assert naive[0] > naive[1] > naive[2]
-    trials.world.cache_clear()
+    trials.load_world.cache_clear()
 
 
 @pytest.mark.data
 def test_movielens_100k_from_its_files(real_data, tmp_path, monkeypatch):
     monkeypatch.setitem(p4.DATA_SETS, "movielens-100k", replace(p4.DATA_SETS["movielens-100k"], seeds=1))
     monkeypatch.setattr(p4, "PERCENTS", (0.0, 3.89, 10.0))
-    monkeypatch.setattr(p4, "PAPERS", (3.89, 8.12))
+    monkeypatch.setattr(p4, "PAPER_PERCENTS", (3.89, 8.12))
     monkeypatch.setattr(p4.obfuscators, "registered", lambda: ["rfpp", "weinsberg"])
     answer = p4.reproduce(real_data("ml-100k"), plots=tmp_path)
     assert (answer["paper"], answer["dataset"]) == ("P4", "movielens-100k")
@@ -254,4 +244,4 @@ def test_movielens_100k_from_its_files(real_data, tmp_path, monkeypatch):
     assert [key for key, cell in cells.items() if cell["within"] is False] == []
     assert cells["fig2", "gender p0=3.89", "BPre adaptive"]["ours"] > 0.9
     assert cells["fig2", "gender p0=3.89", "dRMSE"]["paper"] is None
-    trials.world.cache_clear()
+    trials.load_world.cache_clear()

@@ -1,4 +1,4 @@
-"""A sample of the groups: what it holds is what the whole release has there, and promises are never sampled."""
+"""Test the sample of groups: it holds what the whole release has there, and promises are never sampled."""
 
 import dataclasses
 
@@ -8,15 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checks import flags, sample
-from checks.case import Case
-from checks.chance import Chance
-from checks.lowrank import item_means, robust_fit
-from checks.real_cells import RealCells, real_among
+from checks.evidence.case import Case
+from checks.evidence.profiles import Profiles
+from checks.evidence.release_view import ReleaseView
+from checks.evidence.views import sample
+from checks.evidence.views.sample import SampledRelease, sample_text, sampled, select_rows
+from checks.recovery import outlying_cells as flags
+from checks.recovery.cell_baseline import CellBaseline
+from checks.recovery.low_rank_fit import item_means, robust_fit
+from checks.recovery.real_cells import RealCells, hold_real_ratings
+from checks.recovery.whole_release_baseline import extend_to_all_groups
 from checks.registry import registered
-from checks.release import Profiles
-from checks.sample import SampledRelease, rows_of, said_of, sampled
-from checks.spread import chance_of_all
 
 
 def result(case, name):
@@ -38,7 +40,7 @@ def test_a_small_release_is_taken_whole(case):
     opened = case()
     part = sampled(opened, "test")
     assert part is opened
-    assert said_of(part, opened) == ""
+    assert sample_text(part, opened) == ""
 
 
 @pytest.mark.parametrize("name", ["padded", "simple"])
@@ -58,11 +60,11 @@ def test_a_sample_has_its_groups_people_and_ratings(case, some, name):
     assert chosen[here.groups].tolist() == whole.groups[wanted].tolist()
     for column in ("items", "number", "total", "published", "rater"):
         assert np.array_equal(getattr(here, column), getattr(whole, column)[wanted], equal_nan=True)
-    assert part.truth.ratings is opened.truth.ratings  # what everybody rated stays known
-    assert f"20 of {opened.release.n_groups} groups" in said_of(part, opened)
+    assert part.truth.ratings is opened.truth.ratings  # all ratings stay known
+    assert f"20 of {opened.release.n_groups} groups" in sample_text(part, opened)
 
 
-def test_the_sample_follows_from_what_is_published(case, some):
+def test_sample_follows_from_the_fingerprint(case, some):
     opened = case()
     other = dataclasses.replace(opened, given_truth=dataclasses.replace(opened.truth, salt="another"))
     first, again, else_ = (sampled(c, "test").release.groups.tolist() for c in (opened, opened, other))
@@ -84,7 +86,7 @@ def test_real_cells_by_hand(tmp_path):
     ]
     assert cells.published.tolist() == pytest.approx([3, 4, 2], abs=1e-6)
     assert cells.rows(1, 1) == slice(2, 3)
-    assert real_among(opened, np.array([0, 1, 2, 5])).tolist() == [True, True, False, True]
+    assert hold_real_ratings(opened, np.array([0, 1, 2, 5])).tolist() == [True, True, False, True]
     assert sorted(cells.rated.tolist()) == [1, 1, 1, 2]
     assert sorted(cells.rating_sums.tolist()) == [1, 2, 3, 9]
 
@@ -94,7 +96,7 @@ lists = st.lists(st.sets(st.integers(0, 5), max_size=6), min_size=1, max_size=12
 
 @settings(deadline=None)
 @given(lists, st.booleans(), st.integers(1, 4), st.data())
-def test_chosen_rows_are_those_rows(items, dense, size, data):
+def test_selected_rows_are_the_chosen_rows(items, dense, size, data):
     items = [set(range(6)) for _ in items] if dense else items
     chosen = np.array(sorted(data.draw(st.sets(st.integers(0, len(items) - 1), min_size=1))))
     blocks = []
@@ -105,11 +107,12 @@ def test_chosen_rows_are_those_rows(items, dense, size, data):
         codes = ((flat + 7 * np.repeat(np.arange(len(rows)) + start, np.diff(indptr))) % 40).astype(np.uint8)
         blocks.append(Profiles(start, indptr, None if dense else flat, codes, 6, 1.0, 0.1))
     whole = np.concatenate([block.table() for block in blocks])
-    picked = np.concatenate([rows_of(block, chosen).table() for block in blocks])
+    picked = np.concatenate([select_rows(block, chosen).table() for block in blocks])
     assert np.array_equal(picked, whole[chosen], equal_nan=True)
 
     class Whole:
         n_items = 6
+        rows_per_block = ReleaseView.rows_per_block
 
         def blocks(self):
             return iter(blocks)
@@ -119,18 +122,20 @@ def test_chosen_rows_are_those_rows(items, dense, size, data):
     assert [g.start for g in gathered] == np.cumsum([0, *(g.rows for g in gathered)])[:-1].tolist()
 
 
-def test_the_recovery_attack_on_a_sample_tells_good_from_bad(case, monkeypatch):
+def test_recovery_on_a_sample_separates_good_from_bad(case, monkeypatch):
     monkeypatch.setattr(sample, "MOST_CELLS", 40 * 200)
     good, bad = (result(case(name), "recovery") for name in ("padded", "observed kept"))
     assert good.passed
     assert good.control
     assert not bad.passed
     assert (
-        "ratings and control: 40 of 60 groups, drawn by what is published; flags are of all 60" in good.detail
+        "ratings and control: 40 of 60 groups, drawn by the release's fingerprint; flags are of all 60"
+        in good.detail
     )
 
 
-def test_a_leak_in_few_groups_is_found_though_the_sample_has_none_of_them(tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_leak_outside_the_sample_is_found(tmp_path, monkeypatch):
     ratings = made.synthetic(users=1000, items=1500, density=0.08)
     good = made.grouped(ratings, 5)
     leaking = made.grouped(ratings, 5, keep_observed=True, c=1)
@@ -161,13 +166,13 @@ class _Outside:
 
 
 @pytest.mark.parametrize("name", ["padded", "simple"])
-def test_the_chance_of_all_groups_adds_up_like_a_fit_of_all(case, monkeypatch, name):
+def test_extended_baseline_matches_a_fit_of_all_groups(case, monkeypatch, name):
     opened = case(name)
     cells = RealCells.of(opened)
-    whole = Chance.fitted(opened, cells)
+    whole = CellBaseline.fitted(opened, cells)
     monkeypatch.setattr(sample, "MOST_CELLS", 20 * 200)
     part = sampled(opened, "test")
-    found = chance_of_all(opened, Chance.fitted(part, RealCells.of(part)))
+    found = extend_to_all_groups(opened, CellBaseline.fitted(part, RealCells.of(part)))
     assert found.share.tolist() == whole.share.tolist()
     assert found.overall == whole.overall
     there = np.concatenate([block.pattern().toarray() for block in opened.release.blocks()]) > 0
@@ -176,7 +181,7 @@ def test_the_chance_of_all_groups_adds_up_like_a_fit_of_all(case, monkeypatch, n
     assert found.open_cells.sum() == pytest.approx(whole.open_cells.sum(), rel=0.05)
 
 
-def test_groups_that_were_not_fitted_are_told_by_the_items():
+def test_unfitted_groups_are_solved_by_item_factors():
     rng = np.random.default_rng(4)
     true = 3 + rng.normal(0, 0.5, (90, 3)) @ rng.normal(0, 0.5, (3, 120)).astype(np.float32)
     table = true.astype(np.float32)
@@ -194,7 +199,7 @@ scores = st.lists(st.integers(0, 6).map(lambda n: n / 2), min_size=1, max_size=4
 
 
 @given(scores, st.integers(1, 12), st.integers(1, 9))
-def test_the_largest_of_a_stream_are_the_largest_of_all(values, size, block):
+def test_largest_of_a_stream_are_the_largest_of_all(values, size, block):
     values = np.array(values, np.float32)
     head = flags._Largest(size)
     for start in range(0, len(values), block):
@@ -204,7 +209,7 @@ def test_the_largest_of_a_stream_are_the_largest_of_all(values, size, block):
     assert head.keys().tolist() == np.lexsort((np.arange(len(values)), -values))[:size].tolist()
 
 
-def test_contributors_are_counted_in_all_groups_whatever_is_sampled(case, monkeypatch):
+def test_contributors_are_counted_in_all_groups(case, monkeypatch):
     whole = [result(case(name), "contributors") for name in ("padded", "single contributors")]
     monkeypatch.setattr(sample, "MOST_CELLS", 20 * 200)
     part = [result(case(name), "contributors") for name in ("padded", "single contributors")]

@@ -1,0 +1,64 @@
+"""Define what a command returns, and the arguments that several commands share."""
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tasks.errors import UsageError
+
+if TYPE_CHECKING:
+    from checks.result import Verdict
+
+DONE, FAILED, BAD_USAGE, REFUSED = 0, 1, 2, 3  # exit codes
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """Hold the JSON object that answers a command, and the exit code."""
+
+    answer: dict[str, Any]
+    exit_code: int = DONE
+
+
+class Command(Protocol):
+    """Describe a command file."""
+
+    HELP: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments of the command."""
+
+    def run(self, options: argparse.Namespace) -> CommandResult:
+        """Execute the command."""
+
+
+def add_snapshot(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    """Declare `--snapshot`."""
+    text = "snapshot date, YYYY-MM-DD" if required else "YYYY-MM-DD; needed if the path contains {snapshot}"
+    parser.add_argument("--snapshot", required=required, default=None, metavar="DATE", help=text)
+
+
+def add_store(parser: argparse.ArgumentParser) -> None:
+    """Declare `--store`."""
+    text = "store directory (default: MURMUR_STORE, else ./store)"
+    parser.add_argument("--store", default=None, metavar="DIR", help=text)
+
+
+def require_directory(path: str | Path, argument: str) -> Path:
+    """Return the path of an existing directory, or refuse the argument that names it."""
+    path = Path(path)
+    if not path.is_dir():
+        raise UsageError("there is no such directory", where=f"{argument} {path}", remedy="check the path")
+    return path
+
+
+def verdict_result(verdict: "Verdict", published: Path) -> CommandResult:
+    """Return the answer of a command that judges an existing release."""
+    answer = {
+        "status": "passed" if verdict.passed else "refused",
+        "verdict": verdict.headline,
+        "published": str(published),
+        "checks": [check.to_json() for check in verdict.checks],
+    }
+    return CommandResult(answer, DONE if verdict.passed else REFUSED)

@@ -1,0 +1,37 @@
+"""Run the whole gate on an existing release."""
+
+import argparse
+import functools
+
+from tasks.cli._command import CommandResult, require_directory, verdict_result
+from tasks.cli._source_options import (
+    add_source_arguments,
+    protected_attributes_from_options,
+    source_from_options,
+)
+
+HELP = "run the whole gate on an existing release; changes nothing"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the release, its private directory and its source."""
+    parser.add_argument("published", metavar="PUBLISHED", help="directory of the published release")
+    parser.add_argument("--private", required=True, metavar="DIR", help="private directory of the release")
+    add_source_arguments(parser)
+
+
+def run(options: argparse.Namespace) -> CommandResult:
+    """Run every check and attack of the gate."""
+    from checks.gate import audit
+    from tasks.cli._display import progress_bars
+    from tasks.engine import engine
+    from tasks.store import owner_only
+
+    published = require_directory(options.published, "PUBLISHED")
+    private = require_directory(options.private, "--private")
+    source, thresholds = source_from_options(options, published)
+    protect = protected_attributes_from_options(options, source, private)
+    with owner_only(), engine() as workers, progress_bars() as progress:
+        report = functools.partial(progress, "audit")
+        verdict = audit(published, private, source, None, thresholds, workers, report, protect)
+    return verdict_result(verdict, published)

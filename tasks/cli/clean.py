@@ -1,0 +1,30 @@
+"""Remove the intermediate files of published snapshots."""
+
+import argparse
+
+from tasks.cli._command import CommandResult, add_store
+from tasks.errors import UsageError
+
+HELP = "remove the intermediate files of published snapshots, whatever their age"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the release and the store."""
+    parser.add_argument("name", metavar="NAME", help="name of the release")
+    add_store(parser)
+
+
+def run(options: argparse.Namespace) -> CommandResult:
+    """Remove what the steps left; releases and the owner's files stay."""
+    from tasks.data.retention import sweep
+    from tasks.store import Store
+
+    store = Store(options.store)
+    if not (store.root / "private" / options.name).is_dir():
+        raise UsageError(
+            f"there is no release '{options.name}' in this store",
+            where=str(store.root),
+            remedy="check the name and --store",
+        )
+    removed = sweep(store, options.name, older_than_days=0)
+    return CommandResult({"status": "cleaned", "removed": [str(directory) for directory in removed]})

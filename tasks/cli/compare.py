@@ -1,0 +1,37 @@
+"""Compare risk and utility of several methods on the same ratings."""
+
+import argparse
+from pathlib import Path
+
+from tasks.cli._command import CommandResult, add_snapshot, add_store
+from tasks.config import load, snapshot_date
+
+HELP = "compare risk and utility of several methods; publishes nothing"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the configuration, the methods and where results go."""
+    parser.add_argument(
+        "config", metavar="CONFIG", help="release file (TOML) for all settings not given below"
+    )
+    add_snapshot(parser, required=True)
+    parser.add_argument(
+        "--methods",
+        required=True,
+        help="methods separated by commas, each with optional settings: predictive-padded,perturbation:amount=0.5",
+    )
+    parser.add_argument("--plot", default=None, metavar="FILE", help="write the plot to this file, as SVG")
+    add_store(parser)
+
+
+def run(options: argparse.Namespace) -> CommandResult:
+    """Make and judge a candidate per method; a refused one is a result like any other."""
+    from tasks.cli._display import progress_bars
+    from tasks.store import Store
+    from tasks.studies.compare.comparison import compare
+
+    config, snapshot = load(options.config), snapshot_date(options.snapshot)
+    plot = Path(options.plot) if options.plot else None
+    store = Store(options.store)
+    with progress_bars() as progress:
+        return CommandResult(compare(config, snapshot, store, options.methods, plot=plot, progress=progress))

@@ -1,0 +1,30 @@
+"""Write a release as ordinary (user, item, rating) rows for recommender toolkits."""
+
+import argparse
+import functools
+from pathlib import Path
+
+from tasks.cli._command import CommandResult
+
+HELP = "write a release as ordinary (user, item, rating) rows"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the release, the format and the place to write to."""
+    parser.add_argument("published", metavar="PUBLISHED", help="directory of the published release")
+    parser.add_argument(
+        "--to", required=True, choices=["csv", "movielens", "recbole"], help="format of the rows"
+    )
+    parser.add_argument(
+        "out", metavar="OUT", help="csv: a file; movielens, recbole: a directory; must not exist yet"
+    )
+
+
+def run(options: argparse.Namespace) -> CommandResult:
+    """Write the rows, block by block."""
+    from tasks.cli._display import progress_bars
+    from tasks.data.expand import expand
+
+    with progress_bars() as progress:
+        report = functools.partial(progress, "expand")
+        return CommandResult(expand(Path(options.published), options.to, Path(options.out), report))

@@ -1,0 +1,48 @@
+"""Test the environment of the components and the schedule of the demo, without starting anything."""
+
+import datetime
+import os
+
+import pytest
+
+from tasks.stack import Stack
+from tasks.stack.supervisor import latest_scheduled_time
+
+
+@pytest.fixture
+def environment(tmp_path, monkeypatch):
+    """Return the environment of a stack whose database is only named."""
+    monkeypatch.setenv("MURMUR_SECRET_FILE", "secret.key")
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.invalid:3128")
+    monkeypatch.chdir(tmp_path)
+    state = tmp_path / ".stack"
+    (state / "airflow").mkdir(parents=True)
+    (state / "postgres").symlink_to(tmp_path)
+    return Stack(state, store=tmp_path / "store", workers=1).environment
+
+
+def test_components_share_compiled_kernels(environment):
+    assert environment["NUMBA_CACHE_DIR"] == os.environ["NUMBA_CACHE_DIR"]
+
+
+def test_components_use_one_thread_and_no_proxy(environment):
+    assert environment["OMP_NUM_THREADS"] == environment["NUMBA_NUM_THREADS"] == "1"
+    assert "127.0.0.1" in environment["NO_PROXY"]
+
+
+def test_the_secret_file_is_found_from_another_directory(environment, tmp_path):
+    assert environment["MURMUR_SECRET_FILE"] == str(tmp_path / "secret.key")
+
+
+@pytest.mark.parametrize(
+    ("now", "scheduled"),
+    [
+        ("2026-03-01T03:00", "2026-03-01"),
+        ("2026-03-01T02:59", "2026-02-01"),
+        ("2026-01-01T00:30", "2025-12-01"),
+        ("2026-03-31T12:00", "2026-03-01"),
+    ],
+)
+def test_the_demo_runs_for_the_latest_first_of_a_month(now, scheduled):
+    moment = datetime.datetime.fromisoformat(now).replace(tzinfo=datetime.UTC)
+    assert latest_scheduled_time(moment).isoformat() == f"{scheduled}T03:00:00+00:00"
