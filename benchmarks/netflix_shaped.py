@@ -23,9 +23,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -240,7 +240,7 @@ def _affinity(traits: np.ndarray, taste: np.ndarray) -> np.float32:
     return total
 
 
-@numba.njit
+@numba.njit(nogil=True)
 def _draw_users(
     seed, first_user, ends, owed, borrowers, weights, level, other, traits, bias, item, liking, day
 ):  # fmt: skip
@@ -333,11 +333,10 @@ def generate(out: Path, users: int, items: int, ratings: int, seed: int, workers
     temporary.mkdir(parents=True)
     write = partial(write_part, world=world, directory=temporary)
     parts = range(-(-users // PART_USERS))
-    if workers > 1:
-        with multiprocessing.get_context("fork").Pool(workers) as pool:  # they inherit the compiled loop
-            written = pool.map(write, parts, chunksize=1)
-    else:
-        written = [write(part) for part in parts]
+    # Threads, not processes: the compiled loop and the Parquet writer release the GIL, and a forked child inherits
+    # the locks of whatever other threads the caller has.
+    with ThreadPoolExecutor(workers) as pool:
+        written = list(pool.map(write, parts))
     temporary.rename(out)
     per_item = np.sum([one for one, _ in written], axis=0)
     histogram = np.sum([two for _, two in written], axis=0)[1:]
