@@ -67,7 +67,7 @@ def main() -> None:
 
         try:
             return "accepted" if (await asyncio.wait_for(identity(), SECONDS))["type"] else "refused"
-        except (TimeoutError, OSError):
+        except (TimeoutError, OSError, ValueError):  # a plain listener confuses a TLS client
             return "refused"
 
     async def ask_all() -> dict[str, dict[str, str]]:
