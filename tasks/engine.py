@@ -2,14 +2,19 @@
 
 No other module creates a Dask client. Results never depend on the workers: blocks follow the data, seeds follow the
 blocks, and every process computes on one thread (BLAS with one and with two threads gives different bytes).
+
+Who may connect to a Dask process may run code as its owner, and loopback is open to every account of the machine. So
+every connection, of embedded and of external clusters, is TLS with a certificate on both sides.
 """
 
 import contextlib
+import datetime
 import functools
 import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from tasks.errors import UsageError
@@ -22,7 +27,13 @@ ONE_THREAD = {
     "NUMBA_NUM_THREADS": "1",
 }
 
+# Dask starts an HTTP server in the scheduler and in every worker, dashboard or not, and its pages ask nobody who they
+# are. Without routes it answers every request with "not found".
+NO_PAGES = ("distributed.scheduler.http.routes", "distributed.worker.http.routes")
+
 CONNECT_SECONDS = 20
+CERTIFICATE_DAYS = 365  # longer than any run or stack lives; each has a certificate of its own
+CREDENTIALS = ("MURMUR_DASK_CA", "MURMUR_DASK_CERT", "MURMUR_DASK_KEY")
 
 
 class Engine:
@@ -89,17 +100,7 @@ def engine(workers: int | None = None) -> Iterator[Engine]:
     count = workers_wanted() if workers is None else workers
     with single_threaded():
         if address and workers is None:
-            from distributed import Client
-
-            try:
-                client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
-            except OSError:
-                raise UsageError(
-                    "no Dask scheduler answers at this address",
-                    where=f"MURMUR_DASK={address}",
-                    remedy="start it, correct the address, or unset MURMUR_DASK to run embedded workers",
-                ) from None
-            with client:
+            with _connect(address) as client:
                 yield Engine(client)
         elif count == 0:
             yield Engine()
@@ -117,12 +118,111 @@ def single_threaded() -> Iterator[None]:
         yield
 
 
+def _connect(address: str) -> Any:
+    """Return a client of an external cluster."""
+    from distributed import Client
+
+    try:
+        return Client(
+            address, timeout=CONNECT_SECONDS, set_as_default=False, security=_own_credentials(address)
+        )
+    except OSError:
+        raise UsageError(
+            "no Dask scheduler answers at this address, or it does not accept our certificate",
+            where=f"MURMUR_DASK={address}",
+            remedy="start it, correct the address, give both sides certificates of one authority "
+            "(MURMUR_DASK_CA), or unset MURMUR_DASK to run embedded workers",
+        ) from None
+
+
+def _own_credentials(address: str) -> Any:
+    """Return the certificate we show to an external cluster, from `CREDENTIALS` or from Dask's own configuration."""
+    from distributed import Security
+
+    if not address.startswith("tls://"):
+        raise UsageError(
+            "this scheduler would be reached without a certificate; whoever can reach it could run code on its workers",
+            where=f"MURMUR_DASK={address}",
+            remedy="start scheduler and workers with TLS and name the address tls://… (docs/commands.md)",
+        )
+    named = {name: os.environ[name] for name in CREDENTIALS if os.environ.get(name)}
+    if named and len(named) < len(CREDENTIALS):
+        raise UsageError(
+            f"{' and '.join(sorted(set(CREDENTIALS) - set(named)))} must be set, too",
+            where=", ".join(named),
+            remedy="name the files of the authority, of our certificate and of its key",
+        )
+    files = dict(zip(("tls_ca_file", "tls_client_cert", "tls_client_key"), named.values(), strict=False))
+    security: Any = Security(require_encryption=True, **files)
+    if not (security.tls_ca_file and security.tls_client_cert):
+        raise UsageError(
+            "there is no certificate for this scheduler",
+            where=f"MURMUR_DASK={address}",
+            remedy=f"set {', '.join(CREDENTIALS)}, or distributed.comm.tls in Dask's configuration",
+        )
+    key = Path(security.tls_client_key or security.tls_client_cert)
+    try:
+        readable_by_others = key.stat().st_mode & 0o077
+        security.get_connection_args("client")
+    except OSError as problem:  # ssl.SSLError is one
+        raise UsageError(
+            f"the certificate for Dask cannot be used ({problem.strerror or type(problem).__name__})",
+            where=f"{security.tls_ca_file}, {security.tls_client_cert}, {key}",
+            remedy="name PEM files of an authority, a certificate and its key that this account may read",
+        ) from None
+    if readable_by_others:
+        raise UsageError(
+            "the key of the certificate for Dask can be read by others",
+            where=str(key),
+            remedy=f"run: chmod 600 {key}",
+        )
+    return security
+
+
+def make_certificate() -> tuple[str, str]:
+    """Return a new certificate and its key, as PEM. It is its own authority: only who has the key is accepted.
+
+    An elliptic curve, because an RSA key takes a hundred times as long to make.
+    """
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "murmur-dask")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(days=CERTIFICATE_DAYS))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("murmur-dask")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM).decode(), private.decode()
+
+
 @contextlib.contextmanager
 def _embedded(count: int) -> Iterator[Any]:
     import dask
 
     dask.config.set({"logging.distributed": "error"})  # read once, when distributed is imported
-    from distributed import Client, LocalCluster
+    from distributed import Client, LocalCluster, Security
+
+    certificate, key = make_certificate()  # in memory only, and of this run alone
+    roles = {
+        f"tls_{role}_{part}": text
+        for role in ("client", "scheduler", "worker")
+        for part, text in (("cert", certificate), ("key", key))
+    }
 
     settings = {
         # These replace Dask's own settings, so its rule to return freed memory at once is repeated here.
@@ -132,6 +232,7 @@ def _embedded(count: int) -> Iterator[Any]:
         "distributed.worker.memory.pause": False,
         "distributed.worker.memory.terminate": False,
         "distributed.comm.timeouts.connect": "60s",
+        **{routes: [] for routes in NO_PAGES},
     }
     # Workers inherit the umask, also those that replace a dead one while a step runs.
     with dask.config.set(settings), owner_only():
@@ -140,7 +241,9 @@ def _embedded(count: int) -> Iterator[Any]:
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
+            dashboard_address="127.0.0.1:0",  # of the HTTP server, which listens whether there is a dashboard or not
+            scheduler_kwargs={"dashboard": False},
+            security=Security(require_encryption=True, tls_ca_file=certificate, **roles),
             silence_logs=logging.ERROR,
         )
         with cluster, Client(cluster, set_as_default=False) as client:

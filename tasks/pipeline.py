@@ -28,6 +28,7 @@ from pydantic import SerializeAsAny
 from tasks import methods
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
+from tasks.data.approval import awaits_approval, is_approved
 from tasks.engine import Engine, engine
 from tasks.errors import UsageError, is_full, room_in
 from tasks.keys import NoiseKey, OwnerKey
@@ -223,28 +224,42 @@ def run(
 ) -> dict[str, Any]:
     """Run all steps in order, as `murmur run` does; `seconds` collects CPU time by step.
 
-    Raises Refused when the gate refuses the release.
+    Raises Refused when the gate refuses the release, or when a person must approve it and has not done so.
     """
     with engine() as workers:
         release = open_run(config, snapshot, store, workers, progress or log_progress)
         if seconds is not None:
             release = replace(release, seconds=seconds)
-        with _exclusive(release):
-            references = [execute(name, release) for name in methods.graph(config)]
-        return references[-1]
+        with exclusive(release.private):
+            for name in methods.graph(config):
+                if name == "publish" and config.release.approval:
+                    _require_approval(release)
+                reference = execute(name, release)
+        return reference
+
+
+def _require_approval(release: Run) -> None:
+    """Refuse to publish what no person has approved. In Airflow the task `approve` stands between the two steps.
+
+    Where the snapshot is published already, the step `publish` only compares.
+    """
+    judged = release.given["validate"]
+    is_published = (release.published / "manifest.json").exists()
+    if not is_published and not is_approved(release.private, judged["digest"]):
+        raise awaits_approval(release.config.release.name, Path(judged["path"]))
 
 
 @contextlib.contextmanager
-def _exclusive(release: Run) -> Iterator[None]:
+def exclusive(private: Path) -> Iterator[None]:
     """Refuse a second run of one snapshot: with other settings it would overwrite the first one's intermediates."""
-    lock = FileLock(release.private / ".run.lock", timeout=0, mode=0o600)
+    lock = FileLock(private / ".run.lock", timeout=0, mode=0o600)
     try:
         with lock:
             yield
     except Timeout:
         raise UsageError(
             "another run of this release and snapshot is under way",
-            where=str(release.private),
+            where=str(private),
             remedy="wait for it to finish",
         ) from None
 
@@ -278,7 +293,8 @@ def _execute(name: str, release: Run) -> dict[str, Any]:
                 progress.finish()
                 restrict(out)
                 files = files_below(out)
-                write_json(out / "step.json", {"step": name, "key": key, "counts": counts, "files": files})
+                closing = {"step": name, "key": key, "code": code_version(), "counts": counts, "files": files}
+                write_json(out / "step.json", closing)
             reference = _finished(out, key)
             assert reference is not None
     return reference

@@ -20,6 +20,6 @@ def write_readme(release_dir: Path, method: MethodWords) -> None:
         method=method,
         single=bool((release.sizes == 1).all()),
         coded=manifest["rating_encoding"] != "float32",
-        series="checked as a series" if manifest["series"] == "checked" else "not examined",
+        series="see the check `series` in checks.json",
     )
     write_bytes(release_dir / "README.md", text.encode())

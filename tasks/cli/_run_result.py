@@ -7,6 +7,7 @@ from typing import Any
 from checks.result import CheckResult, Verdict
 from checks.utility.utility import summary
 from tasks.config import ReleaseConfig
+from tasks.data.approval import AwaitsApproval
 from tasks.errors import Refused
 from tasks.store import Store, read_json
 
@@ -29,6 +30,7 @@ def describe(
         "verdict": Verdict([CheckResult.from_json(line) for line in checks]).headline if checks else None,
         "why": refusal.what if refusal else None,
         "published": None if refusal else str(published),
+        "candidate": str(where) if isinstance(refusal, AwaitsApproval) else None,
         "private": str(private),
         "report": str(where / "report.html") if where else None,
         "checks": checks,

@@ -23,6 +23,7 @@ def run(options: argparse.Namespace) -> CommandResult:
     from tasks.cli._display import progress_bars
     from tasks.cli._peak_memory import PeakMemory
     from tasks.cli._run_result import describe
+    from tasks.data.approval import AwaitsApproval
     from tasks.store import Store
 
     config, snapshot = load(options.config), snapshot_date(options.snapshot)
@@ -34,7 +35,8 @@ def run(options: argparse.Namespace) -> CommandResult:
             pipeline.run(config, snapshot, store, progress=progress, seconds=seconds)
         except Refused as problem:
             refusal = problem
-    judged = bool({"validate", "publish"} & set(seconds))
+    # A step whose earlier result is used takes no time.
+    judged = bool({"validate", "publish"} & set(seconds)) or isinstance(refusal, AwaitsApproval)
     answer = describe(config, snapshot, store, refusal, judged=judged)
     if refusal:
         print(refusal, file=sys.stderr)  # noqa: T201 - why it was refused, whatever form the answer has

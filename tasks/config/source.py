@@ -161,6 +161,14 @@ class Source(Settings):
     scale: tuple[float, float]
     max_bad_rows: float = Field(default=0.001, ge=0, le=1)
     block_bytes: int = Field(default=8 * 2**20, ge=2**12, description="how much is read at once")
+    max_decompressed_bytes: int = Field(
+        default=16 * 2**30,
+        ge=1,
+        description="what compressed files may expand to, all together: eight times the Netflix Prize",
+    )
+    max_compression_ratio: float = Field(
+        default=100.0, gt=1, description="and each of them, beyond 64 MiB: rating files reach 3 to 10"
+    )
     synthetic: Synthetic = Synthetic()
     attributes: Attributes = Attributes()
 

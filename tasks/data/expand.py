@@ -33,9 +33,18 @@ ENCODINGS: dict[str, np.dtype] = {
 Report = Callable[[int, int], None]
 
 
+# Spreadsheet programs evaluate a cell that begins with one of these as a formula, quoted or not; the last four are
+# their full-width forms. Item ids are the source's and may say anything (OWASP, "CSV Injection").
+FORMULA_MARKS = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
+TEXT_MARK = "'"  # a cell that begins with it is text
+
+
 @dataclass(frozen=True)
 class Layout:
-    """Define how a format writes rows, and which characters it cannot represent in an id."""
+    """Define how a format writes rows, which characters it cannot represent in an id, and which not at its beginning.
+
+    `quoted`: any id can be represented, quoted where necessary, and none is evaluated as a formula.
+    """
 
     header: str
     separator: str
@@ -43,11 +52,18 @@ class Layout:
     quoted: bool
     forbidden: str
     file: Callable[[Path], str | None]  # the file's name inside OUT; None: OUT is the file
+    forbidden_first: str = ""
 
     def field(self, text: str) -> str:
-        """Return an id as this format writes it."""
-        if self.quoted and any(character in text for character in f'{self.separator}"\r\n'):
-            return '"' + text.replace('"', '""') + '"'
+        """Return an id as this format writes it.
+
+        An id that begins with the mark of text gets a second one: without its first mark every marked id is exact.
+        """
+        if not self.quoted:
+            return text
+        marked = text.startswith((*FORMULA_MARKS, TEXT_MARK))
+        if marked or any(character in text for character in f'{self.separator}"\r\n'):
+            return '"' + TEXT_MARK * marked + text.replace('"', '""') + '"'
         return text
 
 
@@ -56,7 +72,13 @@ class Layout:
 LAYOUTS = {
     "csv": Layout("user,item,rating\n", ",", "\n", True, "", lambda out: None),
     "movielens": Layout(
-        "userId,movieId,rating,timestamp\n", ",", ",0\n", False, ',"\r\n', lambda out: "ratings.csv"
+        "userId,movieId,rating,timestamp\n",
+        ",",
+        ",0\n",
+        False,
+        ',"\r\n',
+        lambda out: "ratings.csv",
+        FORMULA_MARKS,
     ),
     "recbole": Layout(
         "user_id:token\titem_id:token\trating:float\n",
@@ -255,14 +277,23 @@ def _coding(manifest: dict[str, Any]) -> tuple[np.dtype, float, float]:
 
 def _require_writable(ids: list[str], layout: Layout, to: str, where: Path) -> None:
     """Refuse ids that the format cannot represent, before anything is written."""
-    bad = [position for position, text in enumerate(ids) if any(mark in text for mark in layout.forbidden)]
-    if bad:
-        marks = ", ".join(repr(mark) for mark in layout.forbidden)
-        raise UsageError(
-            f"{len(bad):,} ids contain one of {marks}, which --to {to} cannot represent",
-            where=f"{where}, first in row {bad[0] + 1}",
-            remedy="use --to csv, which quotes them",
-        )
+    inside = [position for position, text in enumerate(ids) if any(mark in text for mark in layout.forbidden)]
+    first = [at for at, text in enumerate(ids) if text.startswith(tuple(layout.forbidden_first))]
+    for bad, what, marks, why in (
+        (inside, "contain", layout.forbidden, f"which --to {to} cannot represent"),
+        (
+            first,
+            "begin with",
+            layout.forbidden_first,
+            "which spreadsheet programs would evaluate as formulas",
+        ),
+    ):
+        if bad:
+            raise UsageError(
+                f"{len(bad):,} ids {what} one of {', '.join(map(repr, marks))}, {why}",
+                where=f"{where}, first in row {bad[0] + 1}",
+                remedy="use --to csv, which quotes them",
+            )
 
 
 @contextlib.contextmanager

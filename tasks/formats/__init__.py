@@ -82,10 +82,10 @@ def state(source: Source, snapshot: date) -> dict[str, str]:
     files = pieces(source, snapshot)
     if source.attributes.path is not None:
         found = _attributes.named_table(source, snapshot)
-        files = [*files, Piece(found.files, found.container)]
+        files = [*files, found.piece()]
     elif source.declared.user_table:
         user_table = _attributes.find_user_table(source, snapshot, source.declared.user_table)
-        files = [*files, Piece(user_table.files, user_table.container)] if user_table else files
+        files = [*files, user_table.piece()] if user_table else files
     return states(files)
 
 

@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 
 from tasks.config import Source
 from tasks.errors import UsageError
-from tasks.formats._blocks import Piece, parse_numbers
+from tasks.formats._blocks import parse_numbers
 from tasks.formats._files import NoMatchingFile, SourceFiles, find, open_files, readable_errors
 from tasks.formats._text import Layout, first_row, read_records
 from tasks.formats.parquet import NAMES as PARQUET
-from tasks.formats.parquet import ids
+from tasks.formats.parquet import ids, require_bounded_table
 
 BLOCK_BYTES = 8 * 2**20
 MOST_CLASSES = 32
@@ -76,9 +76,9 @@ def read_named_table(source: Source, snapshot: date) -> pa.Table:
     wanted = (given.user, *source.attribute_names)
     with _own_keys():
         if any(fnmatch(found.files[0].lower().removesuffix(".gz"), name) for name in PARQUET):
-            table = _parquet(found, wanted)
+            table = _parquet(found, wanted, source)
         else:
-            header = first_row(Piece(found.files, found.container), given.encoding, given.delimiter)
+            header = first_row(found.piece(), given.encoding, given.delimiter)
             layout = Layout(len(header), given.delimiter, quoted=True, encoding=given.encoding)
             table = _text(found, layout, header, wanted, header=True)
     return table.rename_columns(["user", *source.attribute_names])
@@ -101,7 +101,7 @@ def _own_keys() -> Iterator[None]:
 def _text(
     found: SourceFiles, layout: Layout, names: Sequence[str], wanted: Sequence[str], *, header: bool = False
 ) -> pa.Table:
-    piece = Piece(found.files, found.container)
+    piece = found.piece()
     parts: list[list[pa.Array]] = [[] for _ in wanted]
     for file, stream in open_files(piece):
         places = _places(names, wanted, file)
@@ -125,11 +125,12 @@ def _text(
     )
 
 
-def _parquet(found: SourceFiles, wanted: Sequence[str]) -> pa.Table:
+def _parquet(found: SourceFiles, wanted: Sequence[str], source: Source) -> pa.Table:
     tables = []
-    for file, stream in open_files(Piece(found.files, found.container)):
+    for size, (file, stream) in zip(found.sizes, open_files(found.piece()), strict=True):
         with readable_errors(file):
             table = pq.ParquetFile(stream)
+            require_bounded_table(table.metadata, size, source, file)
             _places(table.schema_arrow.names, wanted, file)
             read = table.read(columns=list(wanted))
             users, *others = (read.column(name).combine_chunks() for name in wanted)

@@ -28,13 +28,15 @@ class Piece:
     """Represent a part of the source that any worker can read by itself.
 
     `files` are fsspec paths, or members of the archive `container`. A piece that begins inside its file counts its
-    lines from its own beginning; `start` and `stop` are bytes (parquet: row groups; synthetic: people).
+    lines from its own beginning; `start` and `stop` are bytes (parquet: row groups; synthetic: people). `budgets` are
+    the bytes that each file may have when decompressed (tasks/formats/_limits.py).
     """
 
     files: tuple[str, ...] = ()
     container: str = ""
     start: int = 0
     stop: int | None = None
+    budgets: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,11 @@ import gzip
 import io
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from fnmatch import fnmatch
+from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, cast
 
@@ -20,6 +21,15 @@ from fsspec.implementations.local import LocalFileSystem
 from tasks.config import Source
 from tasks.errors import UsageError
 from tasks.formats._blocks import Piece
+from tasks.formats._limits import (
+    BoundedStream,
+    file_budgets,
+    is_gzip,
+    open_archive,
+    require_bounded_members,
+)
+
+MOST_BYTES = Source.model_fields["max_decompressed_bytes"].default  # of a file for which nothing else is said
 
 # Encodings in which a line break is one byte that is part of no other character: files can be cut anywhere.
 _CUTTABLE = {"utf-8", "ascii", "iso8859-1", "iso8859-15", "cp1252"}
@@ -31,16 +41,29 @@ class NoMatchingFile(UsageError):
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """Hold the files a source consists of, in reading order; `container` is the archive they are members of."""
+    """Hold the files a source consists of, in reading order; `container` is the archive they are members of.
+
+    `budgets` are the bytes that each file may have when decompressed.
+    """
 
     files: tuple[str, ...]
     sizes: tuple[int | None, ...]
     container: str = ""
+    budgets: tuple[int, ...] = ()
+
+    def piece(self, *files: str, start: int = 0, stop: int | None = None) -> Piece:
+        """Return a piece of these files; of all if none is named."""
+        chosen = files or self.files
+        return Piece(chosen, self.container, start, stop, tuple(self._budget_of[file] for file in chosen))
+
+    @cached_property
+    def _budget_of(self) -> dict[str, int]:
+        return dict(zip(self.files, self.budgets, strict=True))
 
     @property
     def cuttable(self) -> bool:
         """Return whether a reader can begin anywhere in the files."""
-        return not self.container and not any(f.endswith(".gz") for f in self.files)
+        return not self.container and not any(map(is_gzip, self.files))
 
     @property
     def local(self) -> bool:
@@ -70,13 +93,28 @@ def find(source: Source, snapshot: date, names: Sequence[str] = (), *, several: 
                 for name, info in inside.items()
                 if info.get("type") != "directory" and not _unfinished(name.removeprefix(above))
             }
-            return _choose(listing, names, path, several)
-        if not path.lower().endswith(".zip"):
-            return SourceFiles((path,), (filesystem.size(place),))
-        with filesystem.open(place, "rb") as file, zipfile.ZipFile(file) as archive:
-            members = (i for i in archive.infolist() if not i.is_dir() and not _unfinished(i.filename))
-            listing = {member.filename: member.file_size for member in members}
-        return _choose(listing, names, path, several, container=path)
+            found = _choose(listing, names, path, several)
+        elif not path.lower().endswith(".zip"):
+            found = SourceFiles((path,), (filesystem.size(place),))
+        else:
+            return _find_members(filesystem, place, path, source, names, several)
+    return replace(found, budgets=file_budgets(found.files, found.sizes, source))
+
+
+def _find_members(
+    filesystem: Any, place: str, path: str, source: Source, names: Sequence[str], several: bool
+) -> SourceFiles:
+    """Find files in an archive, and refuse those that expand too far."""
+    with filesystem.open(place, "rb") as file, open_archive(file, path) as archive:
+        members = {
+            member.filename: member
+            for member in archive.infolist()
+            if not member.is_dir() and not _unfinished(member.filename)
+        }
+    listing = {name: member.file_size for name, member in members.items()}
+    found = _choose(listing, names, path, several, container=path)
+    plain = require_bounded_members([members[f] for f in found.files], filesystem.size(place), source, path)
+    return replace(found, budgets=file_budgets(found.files, found.sizes, source, taken=plain))
 
 
 def _unfinished(name: str) -> bool:
@@ -85,7 +123,7 @@ def _unfinished(name: str) -> bool:
 
 
 def _choose(
-    listing: dict[str, int | None], names: Sequence[str], path: str, several: bool, container: str = ""
+    listing: Mapping[str, int | None], names: Sequence[str], path: str, several: bool, container: str = ""
 ) -> SourceFiles:
     wanted = [*names, *(f"{name}.gz" for name in names)] or (["*"] if container else [])
     chosen = sorted(f for f in listing if any(fnmatch(PurePosixPath(f).name, name) for name in wanted))
@@ -118,15 +156,15 @@ def cut(found: SourceFiles, block_bytes: int, *, encoding: str = "utf-8") -> lis
             if gathered_bytes < block_bytes:
                 continue
         if gathered:
-            pieces.append(Piece(tuple(gathered), found.container))
+            pieces.append(found.piece(*gathered))
             gathered, gathered_bytes = [], 0
         if not whole and size is not None and size > block_bytes:
             pieces += [
-                Piece((file,), start=start, stop=min(start + block_bytes, size))
+                found.piece(file, start=start, stop=min(start + block_bytes, size))
                 for start in range(0, size, block_bytes)
             ]
     if gathered:
-        pieces.append(Piece(tuple(gathered), found.container))
+        pieces.append(found.piece(*gathered))
     return pieces
 
 
@@ -145,22 +183,28 @@ def open_files(piece: Piece) -> Iterator[tuple[str, BinaryIO]]:
 
     Translates the errors of opening; a caller that reads from the stream wraps that in `readable_errors` as well.
     """
+    budgets = piece.budgets or (MOST_BYTES,) * len(piece.files)
     with contextlib.ExitStack() as stack, readable_errors(piece.container or piece.files[0]):
         if piece.container:
             filesystem, place = _filesystem(piece.container)
-            archive = stack.enter_context(zipfile.ZipFile(stack.enter_context(filesystem.open(place, "rb"))))
-            for member in piece.files:
+            file = stack.enter_context(filesystem.open(place, "rb"))
+            archive = stack.enter_context(open_archive(file, piece.container))
+            for member, budget in zip(piece.files, budgets, strict=True):
+                called = f"{_called(piece.container)}/{member}"
                 with archive.open(member) as inner:
-                    yield f"{_called(piece.container)}/{member}", _decompressed(inner, member)
-        for path in () if piece.container else piece.files:
+                    yield called, _decompressed(inner, called, budget)
+            return
+        for path, budget in zip(piece.files, budgets, strict=True):
             filesystem, place = _filesystem(path)
             with readable_errors(path), filesystem.open(place, "rb") as file:
-                yield _called(path), _decompressed(file, path)
+                yield _called(path), _decompressed(file, path, budget)
 
 
-def _decompressed(file: Any, name: str) -> BinaryIO:
-    stream = gzip.GzipFile(fileobj=file) if name.lower().endswith(".gz") else file
-    return cast(BinaryIO, stream if hasattr(stream, "readline") else io.BufferedReader(stream))
+def _decompressed(file: Any, name: str, budget: int) -> BinaryIO:
+    if is_gzip(name):
+        decompressing = cast(BinaryIO, gzip.GzipFile(fileobj=file))
+        return io.BufferedReader(BoundedStream(decompressing, budget, name))
+    return cast(BinaryIO, file if hasattr(file, "readline") else io.BufferedReader(file))
 
 
 def _called(path: str) -> str:

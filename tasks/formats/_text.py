@@ -161,7 +161,7 @@ def read_records(
 
 def first_row(piece: Piece, layout_encoding: str, separator: str) -> list[str]:
     """Return the header's column names, from the beginning of the file, whichever range the piece covers."""
-    for file, stream in open_files(Piece(piece.files[:1], piece.container)):
+    for file, stream in open_files(Piece(piece.files[:1], piece.container, budgets=piece.budgets[:1])):
         text = _Utf8(stream, Piece(), file, Layout(1, separator, encoding=layout_encoding)).peek().decode()
         lines = io.StringIO(text.removeprefix("\ufeff"), newline="")
         try:

@@ -21,7 +21,7 @@ def pieces(source: Source, snapshot: date) -> list[Piece]:
     found = find(source, snapshot)
     if found.cuttable and found.local and not _has_quotes(found):
         return cut(found, source.block_bytes, encoding=source.encoding)
-    return [Piece(found.files, found.container)]
+    return [found.piece()]
 
 
 def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
@@ -51,7 +51,7 @@ def places(header: list[str], source: Source, where: str, hint: str = "") -> Pla
 
 
 def _has_quotes(found: SourceFiles) -> bool:
-    for file, stream in open_files(Piece(found.files, found.container)):
+    for file, stream in open_files(found.piece()):
         with readable_errors(file):
             while chunk := stream.read(ARROW_BYTES):
                 if b'"' in chunk:

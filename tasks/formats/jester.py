@@ -26,7 +26,7 @@ LAYOUT = Layout(columns=1 + ITEMS, line_is_user=True)
 def pieces(source: Source, snapshot: date) -> list[Piece]:
     """Return the file as one piece, because a user's name is the line's number in the whole file."""
     found = find(source, snapshot, ["jester-data*.csv", "jester*.csv"])
-    return [Piece(found.files, found.container)]
+    return [found.piece()]
 
 
 def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:

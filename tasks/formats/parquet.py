@@ -17,6 +17,7 @@ from tasks.config.formats import Format
 from tasks.errors import UsageError
 from tasks.formats._blocks import Piece, RatingBlock, screen
 from tasks.formats._files import find, open_files, readable_errors
+from tasks.formats._limits import require_bounded
 from tasks.formats.csv import places
 
 FORMAT = Format()
@@ -31,16 +32,17 @@ def pieces(source: Source, snapshot: date) -> list[Piece]:
     small: list[str] = []
     small_bytes = 0
     timed = None
-    for path, (file, stream) in zip(
-        found.files, open_files(Piece(found.files, found.container)), strict=True
-    ):
+    expanded = 0
+    for path, size, (file, stream) in zip(found.files, found.sizes, open_files(found.piece()), strict=True):
         with readable_errors(file):
             table = pq.ParquetFile(stream)
         timed = _same_columns(table.schema_arrow.names, source, file, timed)
+        expanded += require_bounded_table(table.metadata, size, source, file)
+        require_bounded(expanded, None, source, file)
         groups = [table.metadata.row_group(g).num_rows for g in range(table.metadata.num_row_groups)]
         sizes = np.array(groups, np.int64) * _ROW_BYTES
         if small and small_bytes + sizes.sum() > source.block_bytes:
-            cut.append(Piece(tuple(small), found.container))
+            cut.append(found.piece(*small))
             small, small_bytes = [], 0
         if sizes.sum() <= source.block_bytes:
             small.append(path)
@@ -49,8 +51,16 @@ def pieces(source: Source, snapshot: date) -> list[Piece]:
         block = (np.cumsum(sizes) - sizes) // source.block_bytes
         starts = np.flatnonzero(np.diff(block, prepend=-1)).tolist()
         ends = [*starts[1:], len(groups)]
-        cut += [Piece((path,), found.container, *ends) for ends in zip(starts, ends, strict=True)]
-    return [*cut, Piece(tuple(small), found.container)] if small else cut
+        cut += [found.piece(path, start=a, stop=b) for a, b in zip(starts, ends, strict=True)]
+    return [*cut, found.piece(*small)] if small else cut
+
+
+def require_bounded_table(table: pq.FileMetaData, size: int | None, source: Source, file: str) -> int:
+    """Refuse a file that expands too far; return its bytes, as it states them and at least those of its rows."""
+    stated = sum(table.row_group(number).total_byte_size for number in range(table.num_row_groups))
+    expanded = max(stated, table.num_rows * _ROW_BYTES)  # a run of equal rows takes a few bytes in the file
+    require_bounded(expanded, size, source, file)
+    return expanded
 
 
 def _same_columns(names: list[str], source: Source, file: str, timed: bool | None) -> bool:

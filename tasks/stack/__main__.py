@@ -12,6 +12,7 @@ from rich.console import Console
 
 from tasks.errors import MurmurError
 from tasks.stack.processes import StackError
+from tasks.stack.settings import UI_USER, password_file
 from tasks.stack.supervisor import Stack, latest_scheduled_time
 
 DEMO = "demo"
@@ -77,6 +78,7 @@ def serve(port: int) -> None:
         console.print(
             f"Airflow is on {stack.url} (Ctrl-C stops everything); releases go to {stack.store.root}"
         )
+        console.print(f"log in as {UI_USER}; the password is in {password_file(stack.state)}")
         while True:
             stack.check()
             time.sleep(1)

@@ -2,7 +2,7 @@
 
 import datetime
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 from urllib.parse import quote
 
@@ -23,6 +23,7 @@ class AirflowClient:
         url: str,
         check_alive: Callable[[], None] = lambda: None,
         transport: httpx.BaseTransport | None = None,
+        login: Callable[[], tuple[str, str]] | None = None,
     ) -> None:
         self.url = url
         self._check_alive = check_alive
@@ -32,6 +33,7 @@ class AirflowClient:
             trust_env=False,  # the API is on loopback: a proxy named in the environment must not see it
             limits=httpx.Limits(max_keepalive_connections=0),  # no idle connection outlives a stopped stack
             transport=transport,
+            auth=_Login(f"{url}/auth/token", login) if login else None,
         )
 
     def api(
@@ -159,6 +161,30 @@ class AirflowClient:
                     f"{what} did not end within {timeout:.0f} s", remedy="look at it with `make ui`"
                 )
             time.sleep(POLL_SECONDS)
+
+
+class _Login(httpx.Auth):
+    """Add a token to every request; where Airflow refuses it, log in (`login` returns user and password) and repeat."""
+
+    requires_response_body = True
+
+    def __init__(self, url: str, login: Callable[[], tuple[str, str]]) -> None:
+        self._url, self._login = url, login
+        self._token = ""
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Send a request, at most twice."""
+        if self._token:
+            request.headers["Authorization"] = f"Bearer {self._token}"
+        answer = yield request
+        if answer.status_code != httpx.codes.UNAUTHORIZED:
+            return
+        user, password = self._login()
+        answer = yield httpx.Request("POST", self._url, json={"username": user, "password": password})
+        if answer.is_success:
+            self._token = answer.json()["access_token"]
+            request.headers["Authorization"] = f"Bearer {self._token}"
+            yield request
 
 
 class ApiError(StackError):

@@ -41,6 +41,7 @@ class Component:
     directory: Path
     stop_signal: signal.Signals = signal.SIGTERM
     user: str | None = None
+    group: int | None = None  # of `user`'s process; None: the user's usual one
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     def start(self) -> None:
@@ -56,7 +57,7 @@ class Component:
                 start_new_session=True,
                 umask=PRIVATE_UMASK,
                 user=self.user,
-                group=self.user and pwd.getpwnam(self.user).pw_gid,
+                group=pwd.getpwnam(self.user).pw_gid if self.user and self.group is None else self.group,
                 extra_groups=[] if self.user else None,
                 preexec_fn=_stop_with_parent(self.stop_signal),
             )

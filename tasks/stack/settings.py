@@ -5,12 +5,13 @@ import os
 import secrets
 from pathlib import Path
 
-from tasks.engine import ONE_THREAD
+from tasks.engine import NO_PAGES, ONE_THREAD
 from tasks.stack.postgres import Postgres
 from tasks.store import owner_only, read_json, write_json
 
 LOOPBACK = "127.0.0.1"
 REPOSITORY = Path(__file__).parents[2]
+UI_USER = "admin"
 
 # Modules that every task needs; Airflow's workers are forked from a process that has imported them.
 PRELOAD = (
@@ -36,7 +37,10 @@ def environment(
         **_airflow(state, dags, postgres, airflow_port),
         **_dask(),
         "MURMUR_STORE": str(store),
-        "MURMUR_DASK": f"tcp://{LOOPBACK}:{dask_port}",
+        "MURMUR_DASK": f"tls://{LOOPBACK}:{dask_port}",
+        "MURMUR_DASK_CA": str(certificate_file(state)),
+        "MURMUR_DASK_CERT": str(certificate_file(state)),
+        "MURMUR_DASK_KEY": str(key_file(state)),
         "GX_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
         "PYTHONUNBUFFERED": "1",
@@ -55,7 +59,8 @@ def _airflow(state: Path, dags: Path, postgres: Postgres, port: int) -> dict[str
             "load_examples": "False",
             "executor": "LocalExecutor",
             "parallelism": "4",
-            "simple_auth_manager_all_admins": "True",  # the API listens on loopback only
+            "simple_auth_manager_users": f"{UI_USER}:admin",
+            "simple_auth_manager_passwords_file": str(password_file(state)),
             "execution_api_server_url": f"http://{LOOPBACK}:{port}/execution/",
             "min_serialized_dag_update_interval": "2",
             "mp_start_method": "forkserver",
@@ -89,11 +94,36 @@ def _airflow(state: Path, dags: Path, postgres: Postgres, port: int) -> dict[str
 
 
 def _dask() -> dict[str, str]:
-    """Return the same settings as tasks/engine.py: no spilling, no pausing; blocks bound the memory."""
+    """Return the same settings as tasks/engine.py: no spilling, no pausing (blocks bound the memory), no web pages."""
     memory = {
         f"DASK_DISTRIBUTED__WORKER__MEMORY__{k}": "False" for k in ("SPILL", "TARGET", "PAUSE", "TERMINATE")
     }
-    return {**memory, "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "60s"}
+    pages = {f"DASK_{routes.replace('.', '__').upper()}": "[]" for routes in NO_PAGES}
+    return {**memory, **pages, "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "60s"}
+
+
+def certificate_file(state: Path) -> Path:
+    """Return the place of the certificate of Dask's processes, made anew at each start."""
+    return state / "certificates" / "dask.crt"
+
+
+def key_file(state: Path) -> Path:
+    """Return the place of the key of that certificate."""
+    return state / "certificates" / "dask.key"
+
+
+def password_file(state: Path) -> Path:
+    """Return the place of the passwords of Airflow's accounts, in the form Airflow reads."""
+    return state / "airflow" / "passwords.json"
+
+
+def ui_password(state: Path) -> str:
+    """Return the password of `UI_USER`, made once per state directory."""
+    path = password_file(state)
+    if not path.exists():
+        with owner_only():
+            write_json(path, {UI_USER: secrets.token_urlsafe(18)})
+    return read_json(path)[UI_USER]
 
 
 def _keys(path: Path) -> dict[str, str]:

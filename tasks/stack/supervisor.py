@@ -13,13 +13,21 @@ from typing import Any, Self
 
 import filelock
 
-from tasks.engine import workers_wanted
+from tasks.engine import make_certificate, workers_wanted
 from tasks.errors import UsageError
 from tasks.stack.client import AirflowClient
 from tasks.stack.postgres import Postgres
 from tasks.stack.processes import Component, StackError, ignore_stop_signals, stop, wait_until
-from tasks.stack.settings import LOOPBACK, REPOSITORY, environment
-from tasks.store import Store
+from tasks.stack.settings import (
+    LOOPBACK,
+    REPOSITORY,
+    UI_USER,
+    certificate_file,
+    environment,
+    key_file,
+    ui_password,
+)
+from tasks.store import Store, owner_only, write_bytes
 
 START_SECONDS = 180.0
 
@@ -53,7 +61,7 @@ class Stack:
         self._components: list[Component] = []
         self._postgres = Postgres(self.state, self.logs / "postgres.log")
         self._lock = filelock.FileLock(self.state / "lock", timeout=0)
-        self.client = AirflowClient(self.url, self.check)
+        self.client = AirflowClient(self.url, self.check, login=lambda: (UI_USER, ui_password(self.state)))
 
     @property
     def url(self) -> str:
@@ -76,7 +84,8 @@ class Stack:
 
     def start(self) -> None:
         """Start all components and wait until they work; if that fails, stop those that run."""
-        for directory in (self.state, self.logs, self.state / "airflow", self.state / "dask"):
+        certificates = certificate_file(self.state).parent
+        for directory in (self.state, self.logs, self.state / "airflow", self.state / "dask", certificates):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             directory.chmod(0o700)
         self._claim()
@@ -147,6 +156,8 @@ class Stack:
 
     def _start(self) -> None:
         _refuse_taken(self.port)
+        ui_password(self.state)  # before Airflow would make one and print it into its log
+        self._certify()
         server = self._postgres.prepare()
         self._launch(server)
         wait_until(self._postgres.ready, "PostgreSQL", [server], START_SECONDS)
@@ -154,6 +165,13 @@ class Stack:
         self._migrate()
         self._launch(*self._airflow())
         wait_until(self.client.healthy, "Airflow", self._components, START_SECONDS)
+
+    def _certify(self) -> None:
+        """Make the certificate with which Dask's processes and their clients know each other."""
+        certificate, key = make_certificate()
+        with owner_only():
+            write_bytes(certificate_file(self.state), certificate.encode())
+            write_bytes(key_file(self.state), key.encode())
 
     def _launch(self, *components: Component) -> None:
         for component in components:
@@ -166,8 +184,19 @@ class Stack:
     def _dask(self) -> list[Component]:
         # Without an address the dashboard's HTTP server listens on all interfaces, even with --no-dashboard.
         here = ["--host", LOOPBACK, "--no-dashboard", "--dashboard-address", f"{LOOPBACK}:0"]
+        certificate, key = str(certificate_file(self.state)), str(key_file(self.state))
+        here += [
+            "--protocol",
+            "tls",
+            "--tls-ca-file",
+            certificate,
+            "--tls-cert",
+            certificate,
+            "--tls-key",
+            key,
+        ]
         scheduler = ["distributed.cli.dask_scheduler", "--port", str(self.dask_port), *here]
-        worker = ["distributed.cli.dask_worker", f"tcp://{LOOPBACK}:{self.dask_port}", *here]
+        worker = ["distributed.cli.dask_worker", f"tls://{LOOPBACK}:{self.dask_port}", *here]
         worker += ["--nworkers", str(self.workers), "--nthreads", "1", "--memory-limit", "0"]
         worker += ["--local-directory", str(self.state / "dask")]
         return [

@@ -3,6 +3,7 @@
 import datetime
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tasks.data.retention import sweep
 from tasks.errors import MurmurError, Refused, room_in
 from tasks.pipeline import Job, code_version
 from tasks.store import (
+    Store,
     digest,
     digest_of,
     read_json,
@@ -52,13 +54,27 @@ def params(config: ReleaseConfig) -> Params:
 
 def run(job: Job[Params, Inputs]) -> dict[str, Any]:
     """Publish the validated candidate, or find that it is published already."""
-    validated = job.inputs.judged
+    manifest = publish(job.inputs.judged, job.published, job.private, job.store, job.progress)
+    sweep(job.store, job.params.release, job.params.retention_days)
+    return {
+        **manifest["counts"],
+        "published": str(job.published),
+        "release_digest": digest_of(_comparable(read_json(job.published / "manifest.json"))),
+    }
+
+
+def publish(
+    validated: Path, published: Path, private: Path, store: Store, progress: Callable[[int, int], None]
+) -> dict[str, Any]:
+    """Publish what the step `validate` left, or find that it is published already; return the candidate's manifest.
+
+    `murmur approve` calls this, too.
+    """
     try:
-        with FileLock(job.store.lock_file(), timeout=LOCK_SECONDS, mode=0o600):
+        with FileLock(store.lock_file(), timeout=LOCK_SECONDS, mode=0o600):
             # Inside the lock: another run may have written here while this one waited.
             manifest = _manifest_as_judged(validated)
-            job.progress(1, 4)
-            published = job.published
+            progress(1, 4)
             if (published / "manifest.json").exists():
                 _require_same(published, manifest)
             else:
@@ -66,9 +82,9 @@ def run(job: Job[Params, Inputs]) -> dict[str, Any]:
                 try:
                     with room_in(published.parent):
                         _copy(validated / "candidate", arriving, manifest)
-                    job.progress(2, 4)
-                    _keep_private(validated / "private", job.private)
-                    job.progress(3, 4)
+                    progress(2, 4)
+                    _keep_private(validated / "private", private)
+                    progress(3, 4)
                     arriving.chmod(0o755)
                     remove(published)  # what a crash may have left without a manifest
                     arriving.rename(published)
@@ -78,15 +94,10 @@ def run(job: Job[Params, Inputs]) -> dict[str, Any]:
     except Timeout:
         raise MurmurError(
             f"another publication has held the store for {LOCK_SECONDS} s",
-            where=str(job.store.lock_file()),
+            where=str(store.lock_file()),
             remedy="wait for it to finish and run this step again",
         ) from None
-    sweep(job.store, job.params.release, job.params.retention_days)
-    return {
-        **manifest["counts"],
-        "published": str(published),
-        "release_digest": digest_of(_comparable(read_json(published / "manifest.json"))),
-    }
+    return manifest
 
 
 def _manifest_as_judged(validated: Path) -> dict[str, Any]:

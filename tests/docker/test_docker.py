@@ -83,6 +83,26 @@ def test_secrets_come_from_files_and_go_where_they_are_needed(compose):
             assert mounted <= used[name], f"{name}: {key}"
 
 
+def test_dask_asks_for_a_certificate(compose):
+    services = compose["services"]
+    for name in ("dask-scheduler", "dask-worker"):
+        command = " ".join(services[name]["command"])
+        for option in ("--protocol tls", "--tls-ca-file /run/secrets/", "--tls-cert /run/secrets/"):
+            assert option in command
+        assert "--tls-key /run/secrets/dask_key" in command
+        assert "--no-dashboard --dashboard-address 127.0.0.1:0" in command
+        assert set(services[name]["secrets"]) == {"dask_certificate", "dask_key"}
+    assert services["scheduler"]["environment"]["MURMUR_DASK"].startswith("tls://")
+    assert {name for name, s in services.items() if "dask_key" in s.get("secrets", [])} == {
+        "scheduler",
+        "dask-scheduler",
+        "dask-worker",
+    }
+    assert "tcp://" not in (DOCKER / "compose.yaml").read_text()
+    for part in ("SCHEDULER", "WORKER"):
+        assert f"DASK_DISTRIBUTED__{part}__HTTP__ROUTES=[]" in (DOCKER / "Dockerfile").read_text()
+
+
 def test_nobody_is_an_admin_without_a_password():
     for path in (DOCKER / "compose.yaml", DOCKER / "Dockerfile"):
         assert "all_admins" not in path.read_text().lower()

@@ -14,15 +14,17 @@ import sys
 import time
 from pathlib import Path
 
+import httpx
 import psutil
 import pyarrow.parquet as pq
 import pytest
-from distributed import Client
+from distributed import Client, Security
 
 from tasks.config import load
 from tasks.methods import graph
 from tasks.stack import ApiError, Stack
 from tasks.store import Store, files_below
+from tests.other_account import NOBODY, knock
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
@@ -109,9 +111,18 @@ def comparable(release: Path) -> dict[str, str]:
     return files
 
 
+def connected(stack: Stack) -> Client:
+    """Return a client of the stack's Dask scheduler."""
+    ca, certificate, key = (stack.environment[f"MURMUR_DASK_{name}"] for name in ("CA", "CERT", "KEY"))
+    security = Security(
+        tls_ca_file=ca, tls_client_cert=certificate, tls_client_key=key, require_encryption=True
+    )
+    return Client(stack.environment["MURMUR_DASK"], set_as_default=False, security=security)
+
+
 def kill_a_worker(stack: Stack) -> int:
     """Kill -9 one Dask worker, as the kernel does when memory runs out."""
-    with Client(stack.environment["MURMUR_DASK"], set_as_default=False) as client:
+    with connected(stack) as client:
         pids = sorted(client.run(os.getpid).values())
     assert len(pids) == stack.workers
     os.kill(pids[0], signal.SIGKILL)
@@ -294,6 +305,63 @@ def test_logs_hold_no_ids(world):
     logs = [path for path in world.stack.state.rglob("*.log") if path.is_file()]
     assert len(logs) > 40
     assert [path.name for path in logs if names.search(path.read_bytes())] == []
+
+
+def test_login(world):
+    """Nobody sees or changes anything in Airflow without the password, which the owner alone can read."""
+    url = world.stack.url
+    for method, path in (("GET", "dags"), ("POST", "dags/release_monthly/dagRuns"), ("GET", "variables")):
+        assert httpx.request(method, f"{url}/api/v2/{path}", json={}).status_code == 401
+    assert httpx.get(f"{url}/auth/token").status_code == 403  # a token for everybody
+    guess = httpx.post(f"{url}/auth/token", json={"username": "admin", "password": "admin"})
+    assert guess.status_code == 401
+    password = json.loads((world.stack.state / "airflow" / "passwords.json").read_text())["admin"]
+    login = httpx.post(f"{url}/auth/token", json={"username": "admin", "password": password})
+    token = {"Authorization": f"Bearer {login.json()['access_token']}"}
+    assert httpx.get(f"{url}/api/v2/dags", headers=token).status_code == 200
+    logs = [path.read_text(errors="replace") for path in world.stack.state.rglob("*.log") if path.is_file()]
+    assert not any(password in text for text in logs)
+
+
+def test_secrets_are_the_owners(world):
+    """Keys, certificates and passwords of the stack are closed to other accounts."""
+    state = world.stack.state
+    for name in (
+        "certificates/dask.key",
+        "certificates/dask.crt",
+        "airflow/passwords.json",
+        "airflow/keys.json",
+    ):
+        assert (state / name).stat().st_mode & 0o777 == 0o600
+        assert (state / name).parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another account")
+@pytest.mark.parametrize("uid", [NOBODY, NOBODY - 1])
+def test_other_account(world, uid):
+    """Another account can connect neither to Dask nor to PostgreSQL, not even the one that PostgreSQL runs as."""
+    stack = world.stack
+    with connected(stack) as client:
+        info = client.scheduler_info(n_workers=-1)
+    addresses = [info["address"], *info["workers"], *(w["nanny"] for w in info["workers"].values())]
+    assert len(addresses) == 1 + 2 * stack.workers
+    owner = tuple(Path(stack.environment[f"MURMUR_DASK_{name}"]).read_text() for name in ("CERT", "KEY"))
+    socket = stack._postgres.socket_directory
+    found = knock(addresses, owner, uid=uid, postgres=socket)
+    for address in addresses:
+        assert found[address].pop("the owner's certificate") == "accepted"
+        assert set(found[address].values()) == {"refused"}
+    assert "Permission denied" in found["postgres"]["why"]
+    # Even where the directories were open, PostgreSQL itself refuses other accounts.
+    modes = {place: place.stat().st_mode for place in (socket.parent, socket)}
+    try:
+        for place in modes:
+            place.chmod(0o755)
+        assert "Peer authentication failed" in knock([], owner, uid=uid, postgres=socket)["postgres"]["why"]
+    finally:
+        for place, mode in modes.items():
+            place.chmod(mode)
+    assert knock([], owner, uid=None, postgres=socket)["postgres"] == {"socket": "accepted"}
 
 
 def test_loopback_only(world, left_behind):

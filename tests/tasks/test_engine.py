@@ -3,14 +3,20 @@
 import os
 import signal
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
-from tasks.engine import engine, workers_wanted
+from tasks.engine import engine, make_certificate, workers_wanted
 from tasks.errors import Refused, UsageError
 from tasks.store import owner_only
+from tests.other_account import NOBODY, knock
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another account")
 
 
 def square(block, *, offset=0):
@@ -84,12 +90,117 @@ def test_worker_error(two_workers):
     assert (problem.value.what, problem.value.where, problem.value.remedy) == ("no", "here", "do that")
 
 
-def test_no_scheduler(monkeypatch):
-    """An address where no scheduler answers is a usage error."""
-    monkeypatch.setenv("MURMUR_DASK", "tcp://127.0.0.1:9")
+def addresses_of(client) -> list[str]:
+    """Return where the scheduler, the workers and their nannies listen."""
+    info = client.scheduler_info(n_workers=-1)
+    return [
+        info["address"],
+        *info["workers"],
+        *(worker["nanny"] for worker in info["workers"].values()),
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("uid", [None, pytest.param(NOBODY, marks=as_root)], ids=["same", "nobody"])
+def test_only_the_run_itself_can_connect(two_workers, uid):
+    """Whoever connects to Dask can run code as its owner: scheduler, workers and nannies ask for the certificate."""
+    security = two_workers._client.security
+    addresses = addresses_of(two_workers._client)
+    assert len(addresses) == 5
+    assert all(address.startswith("tls://127.0.0.1:") for address in addresses)
+    found = knock(addresses, (security.tls_client_cert, security.tls_client_key), uid=uid)
+    for address in addresses:
+        assert found[address] == {
+            "plain": "refused",
+            "no certificate": "refused",
+            "a certificate of its own": "refused",
+            "the owner's certificate": "accepted",
+        }
+
+
+def test_the_web_server_shows_nothing(two_workers):
+    """Dask's HTTP server cannot be switched off; it has no pages, neither the scheduler's nor the workers'."""
+    known = {int(address.rpartition(":")[2]) for address in addresses_of(two_workers._client)}
+    here = psutil.Process()
+    sockets = [
+        socket.laddr
+        for process in (here, *here.children(recursive=True))
+        for socket in process.net_connections("tcp")
+        if socket.status == psutil.CONN_LISTEN
+    ]
+    assert {socket.ip for socket in sockets} == {"127.0.0.1"}
+    ports = {socket.port for socket in sockets} - known
+    assert len(ports) == 3
+    for port in ports:
+        for page in ("", "status", "info/main/workers.html", "json/identity.json", "metrics", "health"):
+            with pytest.raises(urllib.error.HTTPError) as answer:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=5)
+            assert answer.value.code == 404
+
+
+@pytest.fixture
+def credentials(tmp_path, monkeypatch):
+    """Name a certificate and its key in the environment; return their files."""
+    files = [tmp_path / "dask.crt", tmp_path / "dask.key"]
+    for file, text in zip(files, make_certificate(), strict=True):
+        file.write_text(text)
+        file.chmod(0o600)
+    monkeypatch.setenv("MURMUR_DASK", "tls://127.0.0.1:9")
+    monkeypatch.setenv("MURMUR_DASK_CA", str(files[0]))
+    monkeypatch.setenv("MURMUR_DASK_CERT", str(files[0]))
+    monkeypatch.setenv("MURMUR_DASK_KEY", str(files[1]))
     monkeypatch.setattr("tasks.engine.CONNECT_SECONDS", 1, raising=True)
-    with pytest.raises(UsageError, match="no Dask scheduler answers"), engine():
+    return files
+
+
+def refusal() -> UsageError:
+    """Return the error with which the connection to MURMUR_DASK is refused."""
+    with pytest.raises(UsageError) as problem, engine():
         pass
+    assert problem.value.remedy
+    return problem.value
+
+
+def test_no_scheduler(credentials):
+    """An address where no scheduler answers is a usage error."""
+    assert "no Dask scheduler answers" in refusal().what
+
+
+def test_external_scheduler(two_workers, credentials, monkeypatch):
+    """MURMUR_DASK is reached with the certificate of its cluster, and with no other."""
+    client = two_workers._client
+    monkeypatch.setenv("MURMUR_DASK", client.scheduler_info()["address"])
+    assert "does not accept our certificate" in refusal().what
+    for file, text in zip(
+        credentials, (client.security.tls_client_cert, client.security.tls_client_key), strict=True
+    ):
+        file.write_text(text)
+    with engine() as outside:
+        assert outside.map(square, range(3)) == [0, 1, 4]
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:8786", "127.0.0.1:8786", "ws://127.0.0.1:8786"])
+def test_plain_scheduler(credentials, monkeypatch, address):
+    """A scheduler that asks nobody for a certificate is not used."""
+    monkeypatch.setenv("MURMUR_DASK", address)
+    assert "without a certificate" in refusal().what
+
+
+def test_unusable_certificates(credentials, monkeypatch):
+    """What is wrong with a certificate is said: missing, half named, not one, readable by others."""
+    key = credentials[1]
+    key.chmod(0o640)
+    assert "read by others" in refusal().what
+    key.chmod(0o600)
+    key.write_text("no key")
+    assert "cannot be used" in refusal().what
+    key.unlink()
+    assert "cannot be used" in refusal().what
+    monkeypatch.delenv("MURMUR_DASK_KEY")
+    assert "MURMUR_DASK_KEY must be set" in refusal().what
+    monkeypatch.delenv("MURMUR_DASK_CA")
+    monkeypatch.delenv("MURMUR_DASK_CERT")
+    assert "there is no certificate" in refusal().what
 
 
 def test_workers_not_a_number(monkeypatch):

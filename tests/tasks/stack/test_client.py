@@ -53,6 +53,37 @@ def test_call_sends_json_below_api_v2(airflow):
     assert requests == [("POST", "/api/v2/dags/x", {"b": 2})]
 
 
+def test_login_where_a_token_is_missing_or_no_longer_valid(airflow):
+    """The client logs in when it is refused, sends the token from then on, and logs in again when it has expired."""
+    tokens = iter(["first", "second"])
+    valid = "Bearer first"
+    refused = []
+
+    def answer(request):
+        if request.url.path == "/auth/token":
+            return httpx.Response(201, json={"access_token": next(tokens)})
+        if request.headers.get("Authorization") != valid:
+            refused.append(request.url.path)
+            return httpx.Response(401, text="log in")
+        return httpx.Response(200, json={"a": 1})
+
+    client, requests = airflow(answer, login=lambda: ("admin", "sesame"))
+    assert client.api("GET", "/dags/x") == {"a": 1}
+    assert client.api("POST", "/dags/y", {"b": 2}) == {"a": 1}
+    assert len(refused) == 1
+    assert requests[1] == ("POST", "/auth/token", {"username": "admin", "password": "sesame"})
+    valid = "Bearer second"
+    assert client.api("POST", "/dags/z", {"b": 3}) == {"a": 1}
+    assert requests[-1] == ("POST", "/api/v2/dags/z", {"b": 3})
+
+
+def test_a_wrong_password_is_an_error(airflow):
+    client, requests = airflow(lambda request: httpx.Response(401, text="no"), login=lambda: ("admin", "x"))
+    with pytest.raises(ApiError, match="answered 401"):
+        client.api("GET", "/dags/x")
+    assert len(requests) == 2
+
+
 def test_empty_answer_is_none(airflow):
     client, _ = airflow(lambda request: httpx.Response(204))
     assert client.api("DELETE", "/dags/x") is None

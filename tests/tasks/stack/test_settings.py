@@ -1,11 +1,14 @@
 """Test the environment of the components and the schedule of the demo, without starting anything."""
 
 import datetime
+import json
 import os
+from pathlib import Path
 
 import pytest
 
 from tasks.stack import Stack
+from tasks.stack.settings import ui_password
 from tasks.stack.supervisor import latest_scheduled_time
 
 
@@ -32,6 +35,24 @@ def test_components_use_one_thread_and_no_proxy(environment):
 
 def test_the_secret_file_is_found_from_another_directory(environment, tmp_path):
     assert environment["MURMUR_SECRET_FILE"] == str(tmp_path / "secret.key")
+
+
+def test_dask_is_reached_with_a_certificate_and_shows_no_pages(environment, tmp_path):
+    assert environment["MURMUR_DASK"].startswith("tls://127.0.0.1:")
+    assert environment["MURMUR_DASK_KEY"] == str(tmp_path / ".stack" / "certificates" / "dask.key")
+    for part in ("SCHEDULER", "WORKER"):
+        assert environment[f"DASK_DISTRIBUTED__{part}__HTTP__ROUTES"] == "[]"
+
+
+def test_airflow_asks_for_a_password(environment, tmp_path):
+    assert not any("ALL_ADMINS" in name for name in environment)
+    assert environment["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"] == "admin:admin"
+    password = ui_password(tmp_path / ".stack")
+    assert len(password) >= 20
+    assert ui_password(tmp_path / ".stack") == password
+    file = Path(environment["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"])
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert json.loads(file.read_text()) == {"admin": password}
 
 
 @pytest.mark.parametrize(

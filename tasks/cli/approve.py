@@ -1,0 +1,43 @@
+"""Let a candidate that passed the gate out: a person approves it, and it is published."""
+
+import argparse
+from pathlib import Path
+
+from tasks.cli._command import CommandResult
+
+HELP = "approve a candidate that passed the gate, and publish it"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the candidate."""
+    parser.add_argument(
+        "candidate",
+        metavar="CANDIDATE",
+        help="directory of the candidate, as `murmur run` named it, or private directory of the release",
+    )
+
+
+def run(options: argparse.Namespace) -> CommandResult:
+    """Verify that the candidate is what the gate passed, record who approves it and when, and publish it."""
+    from tasks.cli._display import progress_bars
+    from tasks.data.approval import find_candidate, record_approval, require_passed
+    from tasks.pipeline import code_version, exclusive
+    from tasks.progress import StepProgress
+    from tasks.steps.publish import publish
+    from tasks.store import owner_only
+
+    candidate = find_candidate(Path(options.candidate))
+    with exclusive(candidate.private), owner_only(), progress_bars() as progress:
+        record = record_approval(candidate, require_passed(candidate, code_version()))
+        step = StepProgress("publish", progress)
+        manifest = publish(candidate.place, candidate.published, candidate.private, candidate.store, step)
+        step.finish()
+    answer = {
+        "status": "published",
+        "published": str(candidate.published),
+        "private": str(candidate.private),
+        "report": str(candidate.published / "report.html"),
+        **record,
+        "counts": manifest["counts"],
+    }
+    return CommandResult(answer)

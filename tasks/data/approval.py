@@ -1,0 +1,148 @@
+"""Hold a person's approval of a candidate: who let exactly these bytes out, and when.
+
+With `release.approval = true` a release that passed the gate is published only when a person approves it: in Airflow
+(the task `approve`), or with `murmur approve`, which leaves the record described here in the private directory.
+"""
+
+import datetime
+import os
+import pwd
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tasks.errors import Refused, UsageError
+from tasks.store import Store, digest_of, files_below, read_json, write_json
+
+RECORD = "approval.json"
+
+
+class AwaitsApproval(Refused):
+    """Report that the gate passed a release and a person has not approved it yet."""
+
+
+@dataclass(frozen=True)
+class JudgedCandidate:
+    """Represent what the step `validate` left of one release: `place` has candidate/, private/ and step.json."""
+
+    store: Store
+    release: str
+    snapshot: datetime.date
+    place: Path
+
+    @property
+    def private(self) -> Path:
+        """Return the owner's directory of the release."""
+        return self.place.parents[1]
+
+    @property
+    def published(self) -> Path:
+        """Return where the release is published."""
+        return self.store.published(self.release, self.snapshot)
+
+
+def find_candidate(path: Path) -> JudgedCandidate:
+    """Return the candidate at `path`: its directory, the one above it, or the private directory of the release."""
+    path = path.resolve()
+    for place in (path, path.parent, path / "work" / "validate"):
+        candidate = _candidate_at(place)
+        if candidate is not None:
+            return candidate
+    raise UsageError(
+        "there is no candidate here",
+        where=str(path),
+        remedy="give the directory that `murmur run` named: <store>/private/<name>/<snapshot>/work/validate/candidate",
+    )
+
+
+def _candidate_at(place: Path) -> JudgedCandidate | None:
+    """Return the candidate of <store>/private/<name>/<snapshot>/work/validate; None where the place is another."""
+    names = place.parts[-5:]
+    if len(names) < 5 or (names[0], *names[3:]) != ("private", "work", "validate"):
+        return None
+    if not (place / "candidate").is_dir():
+        return None
+    try:
+        snapshot = datetime.date.fromisoformat(names[2])
+    except ValueError:
+        return None
+    return JudgedCandidate(Store(place.parents[4]), names[1], snapshot, place)
+
+
+def require_passed(candidate: JudgedCandidate, code_version: str) -> str:
+    """Return the digest of a candidate that the gate of this version passed.
+
+    One that it refused, or that has changed since, is refused.
+    """
+    closing = candidate.place / "step.json"
+    if not closing.exists():
+        raise Refused(
+            "the gate has not passed this candidate",
+            where=str(candidate.place),
+            remedy="read its report, change what it asks for, and run it again",
+        )
+    step = read_json(closing)
+    there = {name: digest for name, digest in files_below(candidate.place).items() if name != closing.name}
+    if there != step["files"]:
+        raise Refused(
+            "the candidate is not what the gate examined",
+            where=str(candidate.place),
+            remedy="find out who changed it, then run it again",
+        )
+    manifest = read_json(candidate.place / "candidate" / "manifest.json")
+    verdict = read_json(candidate.place / "private" / "verdict.json")
+    if not verdict["passed"] or verdict["failed"]:
+        raise Refused("the gate refused this candidate", where=str(candidate.place), remedy="read its report")
+    if (manifest["release"], manifest["snapshot"]) != (candidate.release, candidate.snapshot.isoformat()):
+        raise Refused(
+            "the candidate is that of another release or snapshot",
+            where=str(candidate.place),
+            remedy="run it again; a candidate is approved where it was made",
+        )
+    if step.get("code") != code_version:
+        raise Refused(
+            "another version of the program judged this candidate",
+            where=str(closing),
+            remedy="run it again, so that the gate of this version judges it",
+        )
+    return digest_of(step["files"])
+
+
+def record_approval(candidate: JudgedCandidate, digest: str) -> dict[str, Any]:
+    """Write down who approves a candidate, and return that; an approval of the same bytes stays as it is."""
+    if is_approved(candidate.private, digest):
+        return read_json(candidate.private / RECORD)
+    now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+    record = {
+        "candidate_digest": digest,
+        "approved_by": account_name(),
+        "approved_by_uid": os.getuid(),
+        "approved_at": now.isoformat(),
+    }
+    write_json(candidate.private / RECORD, record)
+    return record
+
+
+def is_approved(private: Path, digest: str) -> bool:
+    """Return whether a person has approved exactly these bytes."""
+    path = private / RECORD
+    return path.exists() and read_json(path)["candidate_digest"] == digest
+
+
+def account_name() -> str:
+    """Return the name of the account that runs this process; an account without a name is called by its number."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def awaits_approval(release: str, validated: Path) -> AwaitsApproval:
+    """Return the refusal of a release that passed the gate and that no person has approved."""
+    candidate = validated / "candidate"
+    return AwaitsApproval(
+        "the gate passed this release; it is not published before a person approves it (release.approval)",
+        where=f"report {candidate / 'report.html'}",
+        remedy=f"read the report, then run: murmur approve {candidate}   (or run the DAG release_{release}, which asks "
+        "for the approval in Airflow)",
+    )
