@@ -9,13 +9,12 @@ from __future__ import annotations
 import argparse
 import datetime
 import logging
-import os
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks import results
+from benchmarks import real_data_directory, results
 from tasks.cli._display import progress_bars
 from tasks.config import parse
 from tasks.keys import OwnerKey
@@ -107,7 +106,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    place = Path(os.environ.get("MURMUR_DATA") or Path(__file__).parents[2] / "shared" / "data") / "ml-1m"
+    place = real_data_directory() / "ml-1m"
     parser.add_argument("--data", type=Path, default=place, help="directory of one data set, such as …/ml-1m")
     parser.add_argument("--page", action="store_true", help="do not measure, only write the page")
     parser.add_argument("--methods", nargs="*", help="other entries than the page's")

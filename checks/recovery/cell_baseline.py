@@ -36,6 +36,11 @@ class CellBaseline:
         reveal something."""
         return np.outer(self.activity[start : start + count], self.popularity) <= -np.log1p(-CERTAIN)
 
+    def in_doubt_of(self, groups: np.ndarray, items: np.ndarray) -> np.ndarray:
+        """Mark the same for some groups and some items (groups × items)."""
+        likely = np.outer(self.activity[groups], self.popularity[items])
+        return likely <= -np.log1p(-CERTAIN)
+
     @classmethod
     def fitted(cls, case: Case, cells: RealCells) -> "CellBaseline":
         """Fit the model: Newton steps on groups and items in turn until rows and columns add up to the real ratings."""

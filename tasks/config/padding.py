@@ -11,11 +11,17 @@ class Padding(Settings):
     """Hold the settings of predictive padding ([Chang2009], section 4.1)."""
 
     predictor: Literal["als", "biases"] = "als"
-    rank: int = Field(default=16, ge=1, le=256)
+    rank: int = Field(default=10, ge=1, le=256)
     regularization: float = Field(
         default=0.04, gt=0, description="for a scale that spans 4 units; grows with it"
     )
     iterations: int = Field(default=10, ge=1, le=200)
+    phantom_raters: int = Field(
+        default=40,
+        ge=0,
+        le=10_000,
+        description="raters made of noise that each item has beside its real ones; 0 = none, as in [Chang2009]",
+    )
     keep_observed: bool = Field(
         default=False,
         description="true keeps observed ratings in the padded data, as in Algorithm 1 of [Chang2009]",

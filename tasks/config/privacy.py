@@ -32,6 +32,12 @@ class Privacy(Settings):
     protect: list[str] = []
     rating_step: float = Field(default=0.1, gt=0, description="published ratings are rounded to this")
     density: float = Field(default=0.2, ge=0, le=1, description="predictive-boosted: 0 = simple, 1 = padded")
+    clip_groups: float = Field(
+        default=0.8,
+        gt=0,
+        le=1,
+        description="quantile of the groups' distance from the mean taste to which outlying groups are moved; 1 = none",
+    )
     max_growth: float = Field(
         default=0.5,
         ge=0,

@@ -35,13 +35,14 @@ class FactorParams(Settings):
     iterations: int
     span: float
     min_contributors: int
+    phantom_raters: int = 0
     neutral: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, config: ReleaseConfig) -> "FactorParams":
         """Return the parameters of a release's model."""
         chosen = config.padding.model_dump(
-            include={"predictor", "rank", "regularization", "iterations", "neutral"}
+            include={"predictor", "rank", "regularization", "iterations", "phantom_raters", "neutral"}
         )
         low, high = config.source.scale
         return cls(**chosen, span=high - low, min_contributors=config.privacy.min_contributors)
@@ -51,8 +52,9 @@ def fit_factors(context: StepContext[FactorParams], ratings: Ratings) -> dict[st
     """Fit the predictor on the items that enough users rated, write its factors to `context.out`, return counts.
 
     An item with fewer raters than `min_contributors` would disclose their ratings through its column
-    (docs/leaks-and-bars.md). Where predictions must not reveal an attribute (`neutral`), the users' factors are moved
-    so that all its classes are distributed alike (tasks/kernels/neutral_factors.py).
+    (docs/leaks-and-bars.md). The leverage of single raters of other items is hidden by phantom raters
+    (tasks/kernels/phantom_raters.py). Where predictions must not reveal an attribute (`neutral`), the users' factors are
+    moved so that all its classes are distributed alike (tasks/kernels/neutral_factors.py).
     """
     params, out = context.params, context.out
     fit_items = ratings.real_raters() >= params.min_contributors

@@ -8,6 +8,7 @@ from numba import njit
 
 from tasks.kernels.padded import LowRank, code_type, encode
 
+_LEAST_STRENGTH = 1e-4  # of the strongest direction: weaker ones are rounding errors
 GROUPS_PER_SLAB = 32  # the predictions of this many groups stay in the second-level cache until encoded
 
 
@@ -45,6 +46,28 @@ def group_cells(
         place = group * np.int64(observed.shape[1]) + item
         real[np.searchsorted(place, false.group * np.int64(observed.shape[1]) + false.item)] -= false.count
     return Cells(group, item, count, mean, real, (groups, observed.shape[1]))
+
+
+def clip_outlying_groups(means: LowRank, quantile: float) -> LowRank:
+    """Move groups with outlying tastes towards the mean taste, to this quantile of the groups' distances.
+
+    What an attacker finds by spectral fits belongs to few groups of unusual people (docs/leaks-and-bars.md). Distances
+    are Mahalanobis distances of the groups' tastes, so that rare directions count as much as common ones. A group's
+    level, which shifts all items alike, stays: it is what factors that are the same for all items multiply.
+    """
+    taste = np.ptp(np.asarray(means.items), axis=0) > 0
+    taste &= np.ptp(means.users, axis=0) > 0
+    if quantile >= 1 or not taste.any() or len(means.users) < 3:
+        return means
+    centre = means.users[:, taste].mean(axis=0, dtype=np.float64)
+    apart = means.users[:, taste] - centre
+    strength, axes = np.linalg.eigh(apart.T @ apart / len(apart))
+    strength = np.maximum(strength, _LEAST_STRENGTH * strength[-1])
+    distance = np.linalg.norm((apart @ axes) / np.sqrt(strength), axis=1)
+    most = np.quantile(distance, quantile)
+    clipped = means.users.copy()
+    clipped[:, taste] = centre + apart * np.minimum(1, most / np.maximum(distance, 1e-12))[:, None]
+    return LowRank(clipped, means.items, means.mean)
 
 
 @njit(cache=True, nogil=True)

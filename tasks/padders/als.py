@@ -15,6 +15,7 @@ import numpy as np
 from tasks.data.ratings import Ratings
 from tasks.kernels.als import half_step, items_matrix, keep_items, regressors, start, users_matrix
 from tasks.kernels.padded import LowRank
+from tasks.kernels.phantom_raters import add_phantoms, draw_ratings, draw_tastes, rater_covariance
 from tasks.pipeline import StepContext
 from tasks.store import remove
 
@@ -37,11 +38,14 @@ def fit(context: StepContext[Any], ratings: Ratings, fit_items: np.ndarray) -> L
     _create(work, "items", first)
     np.save(work / "fit_items.npy", fit_items)
 
-    turns = ["users", "items"] * params.iterations + ["users"]
+    hide_raters = ["phantoms", "users"] if params.phantom_raters else []
+    turns = ["users", "items"] * params.iterations + ["users", *hide_raters]
     for turn, side in enumerate(turns):
+        if side == "phantoms":
+            _write_phantoms(context, ratings, blocks["users"], work, mean)
         context.engine.map(
             _solve_block,
-            blocks[side],
+            blocks["items" if side == "phantoms" else side],
             progress=_progress_of(context, turn, len(turns)),
             side=side,
             ratings=ratings.directory,
@@ -61,6 +65,40 @@ def _progress_of(context: StepContext[Any], turn: int, turns: int) -> Callable[[
         context.progress(round(100 * (turn + done / total)), 100 * turns)
 
     return report
+
+
+def _write_phantoms(
+    context: StepContext[Any], ratings: Ratings, blocks: list[tuple[int, int]], work: Path, mean: float
+) -> None:
+    """Write the phantom raters' ratings, and the features and biases of all raters with the phantoms behind them."""
+    params, counts = context.params, ratings.by_user.counts()
+    sums = context.engine.map(_square_errors, blocks, ratings=ratings.directory, work=work, mean=mean)
+    squares, cells = np.sum(sums, axis=0)
+    factors, biases = np.load(work / "users.npy"), np.load(work / "users_biases.npy")
+    tastes = draw_tastes(
+        rater_covariance(factors, counts), params.phantom_raters, context.rng("phantom tastes")
+    )
+    given = draw_ratings(
+        np.load(work / "items_biases.npy"),
+        params.phantom_raters,
+        float(np.sqrt(squares / max(1, cells))),
+        params.span,
+        context.rng("phantom ratings"),
+    )
+    np.save(work / "phantom_ratings.npy", given)
+    np.save(work / "raters.npy", np.vstack([factors, tastes]))
+    np.save(work / "raters_biases.npy", np.append(biases, np.zeros(len(tastes), np.float32)))
+
+
+def _square_errors(block: tuple[int, int], *, ratings: Path, work: Path, mean: float) -> tuple[float, float]:
+    """Return the sum of the squared errors of the model over the fitted ratings of some users, and their number."""
+    part = keep_items(Ratings(ratings).by_user.block(*block), np.load(work / "fit_items.npy"))
+    model = LowRank(
+        users_matrix(_solution(work, "users")[slice(*block)]), items_matrix(_solution(work, "items")), mean
+    )
+    row = np.repeat(np.arange(part.shape[0]), np.diff(part.indptr))
+    errors = part.data - model.cells(row, part.indices)
+    return float((errors.astype(np.float64) ** 2).sum()), float(len(errors))
 
 
 def _sum_items(block: tuple[int, int], *, ratings: Path) -> np.ndarray:
@@ -95,7 +133,12 @@ def _solve_block(
         part = keep_items(Ratings(ratings).by_user.block(*block), fitted)
     else:
         part = Ratings(ratings).by_item.block(*block)
-    other = "items" if side == "users" else "users"
+    other = {"users": "items", "items": "users", "phantoms": "raters"}[side]
+    if side == "phantoms":
+        here = slice(*block)
+        given = np.load(work / "phantom_ratings.npy", mmap_mode="r")[here] + np.float32(mean)
+        part = add_phantoms(part, np.asarray(given), fitted[here])
+        side = "items"
     features, biases = (np.load(work / f"{other}{kind}.npy", mmap_mode="r") for kind in ("", "_biases"))
     offsets = np.asarray(biases) + np.float32(mean)
     solved = half_step(part.indptr, part.indices, part.data, np.asarray(features), offsets, regularization)

@@ -27,6 +27,11 @@ def fit(context: StepContext[Any], ratings: Ratings, fit_items: np.ndarray) -> L
         item = _shrunken_mean(column, value - mean - user[row], len(item))
         user = _shrunken_mean(row, value - mean - item[column], len(user))
         context.progress(turn + 1, context.params.iterations)
+    if (
+        context.params.phantom_raters
+    ):  # they have no taste here: all they do is to hide single raters in the level
+        noise = context.params.span * context.rng("phantom ratings").standard_normal(len(item))
+        item += np.where(fit_items, noise / (np.bincount(column, minlength=len(item)) + SHRINKAGE), 0)
     users = np.stack([user, np.ones_like(user)], axis=1)
     items = np.stack([np.ones_like(item), item], axis=1)
     return LowRank(users.astype(np.float32), items.astype(np.float32), mean)

@@ -15,6 +15,7 @@ from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
 from tasks.data import profiles
 from tasks.data.factors import open_model
+from tasks.data.mean_predictions import mean_predictions
 from tasks.data.ratings import Ratings
 from tasks.kernels.group_profiles import observed_shifts, padded_codes
 from tasks.kernels.padded import LowRank
@@ -32,6 +33,7 @@ class Params(Settings):
     model: bool
     min_contributors: int
     keep_observed: bool
+    clip_groups: float
     scale: tuple[float, float]
     rating_step: float
 
@@ -44,7 +46,7 @@ class Params(Settings):
 def params(config: ReleaseConfig) -> Params:
     """Pick this profiler's settings."""
     return Params(
-        **config.privacy.model_dump(include={"min_contributors", "rating_step"}),
+        **config.privacy.model_dump(include={"min_contributors", "clip_groups", "rating_step"}),
         model=config.microaggregation.imputation == "model",
         keep_observed=config.padding.keep_observed,
         scale=config.source.scale,
@@ -53,16 +55,23 @@ def params(config: ReleaseConfig) -> Params:
 
 def make(context: StepContext[Params], inputs: Inputs) -> int:
     """Average blocks of groups in parallel."""
-    ratings = Ratings(inputs.ratings)
-    return write_parts(
+    ratings, means = Ratings(inputs.ratings), context.out / "means.npy"
+    imputed = inputs.model if context.params.model else inputs.groups / "imputed"
+    # Constants do not describe anybody's taste: there is nothing to clip.
+    clip = context.params.clip_groups if context.params.model else 1.0
+    np.save(means, mean_predictions(imputed, inputs.label_file, clip).users)
+    cells = write_parts(
         context,
         inputs.label_file,
         lambda order, starts: _blocks(ratings, order, starts),
         _average_block,
         ratings=ratings,
-        imputed=inputs.model if context.params.model else inputs.groups / "imputed",
+        imputed=imputed,
+        group_means=means,
         params=context.params,
     )
+    means.unlink()
+    return cells
 
 
 def _blocks(ratings: Ratings, order: np.ndarray, starts: np.ndarray) -> list[tuple[int, int]]:
@@ -73,9 +82,15 @@ def _blocks(ratings: Ratings, order: np.ndarray, starts: np.ndarray) -> list[tup
 
 
 def _average_block(
-    block: tuple[tuple[int, int], Path], *, ratings: Ratings, imputed: Path, members: Path, params: Params
+    block: tuple[tuple[int, int], Path],
+    *,
+    ratings: Ratings,
+    imputed: Path,
+    group_means: Path,
+    members: Path,
+    params: Params,
 ) -> int:
-    (start, _), path = block
+    (start, stop), path = block
     users, sizes = members_of(members, block[0])
     labels = np.repeat(np.arange(len(sizes)), sizes)
     model = open_model(imputed)
@@ -84,7 +99,7 @@ def _average_block(
     if params.uses_ratings:
         observed, made_up = ratings.by_user.take(users), ratings.made_up_of(users)
         shifts = observed_shifts(model, observed, labels, sizes, params.min_contributors, made_up)
-    means = model.group_means(labels, len(sizes))
+    means = LowRank(np.asarray(np.load(group_means, mmap_mode="r")[start:stop]), model.items, model.mean)
     codes = padded_codes(means, shifts, params.scale, params.rating_step)
     profiles.write_dense(path, start, sizes, codes)
     return codes.size

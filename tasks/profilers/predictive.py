@@ -17,6 +17,7 @@ from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
 from tasks.data import profiles
 from tasks.data.factors import open_model
+from tasks.data.mean_predictions import mean_predictions
 from tasks.data.ratings import Ratings
 from tasks.kernels.group_profiles import (
     boost_profiles,
@@ -42,6 +43,7 @@ class Params(Settings):
     min_contributors: int
     keep_observed: bool
     density: float
+    clip_groups: float
     scale: tuple[float, float]
     rating_step: float
 
@@ -53,7 +55,9 @@ class Params(Settings):
 
 def params(config: ReleaseConfig) -> Params:
     """Pick this profiler's settings."""
-    chosen = config.privacy.model_dump(include={"method", "min_contributors", "density", "rating_step"})
+    chosen = config.privacy.model_dump(
+        include={"method", "min_contributors", "density", "clip_groups", "rating_step"}
+    )
     return Params(**chosen, keep_observed=config.padding.keep_observed, scale=config.source.scale)
 
 
@@ -62,33 +66,36 @@ def make(context: StepContext[Params], inputs: Inputs) -> int:
     params = context.params
     if not params.uses_ratings:
         return _write_predictions(context, inputs)
-    ratings = Ratings(inputs.ratings)
-    return write_parts(
+    ratings, means = Ratings(inputs.ratings), context.out / "means.npy"
+    np.save(means, mean_predictions(inputs.model, inputs.label_file, params.clip_groups).users)
+    cells = write_parts(
         context,
         inputs.label_file,
         lambda order, starts: _blocks(ratings, order, starts, params),
         _homogenize_block,
         ratings=ratings,
         factors=inputs.model,
+        group_means=means,
         params=params,
     )
+    means.unlink()
+    return cells
 
 
 def _write_predictions(context: StepContext[Params], inputs: Inputs) -> int:
     """Write mean predictions, multiplied out here: that takes less time than to write and read parts."""
     params = context.params
-    model, (order, starts) = open_model(inputs.model), sorted_by_group(inputs.label_file)
-    items = np.asarray(model.items)
+    means = mean_predictions(inputs.model, inputs.label_file, params.clip_groups)
+    order, starts = sorted_by_group(inputs.label_file)
+    items = np.asarray(means.items)
     ranges = _blocks(Ratings(inputs.ratings), order, starts, params)
 
     def blocks() -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         for done, (start, stop) in enumerate(ranges):
             context.progress(done, len(ranges))
             sizes = np.diff(starts[start : stop + 1])
-            users = np.asarray(model.users[order[starts[start] : starts[stop]]])
-            labels = np.repeat(np.arange(len(sizes)), sizes)
-            means = LowRank(users, items, model.mean).group_means(labels, len(sizes))
-            yield start, sizes, padded_codes(means, None, params.scale, params.rating_step)
+            own = LowRank(means.users[start:stop], items, means.mean)
+            yield start, sizes, padded_codes(own, None, params.scale, params.rating_step)
 
     return profiles.write_dense_blocks(context.out / "groups.parquet", blocks())
 
@@ -105,14 +112,22 @@ def _blocks(ratings: Ratings, order: np.ndarray, starts: np.ndarray, params: Par
 
 
 def _homogenize_block(
-    block: tuple[tuple[int, int], Path], *, ratings: Ratings, factors: Path, members: Path, params: Params
+    block: tuple[tuple[int, int], Path],
+    *,
+    ratings: Ratings,
+    factors: Path,
+    group_means: Path,
+    members: Path,
+    params: Params,
 ) -> int:
-    (start, _), path = block
+    (start, stop), path = block
     users, sizes = members_of(members, block[0])
     labels = np.repeat(np.arange(len(sizes)), sizes)
     model = open_model(factors)
     model = LowRank(np.asarray(model.users[users]), np.asarray(model.items), model.mean)
-    means = model.group_means(labels, len(sizes))
+    means = LowRank(
+        np.asarray(np.load(group_means, mmap_mode="r")[start:stop]), np.asarray(model.items), model.mean
+    )
     if params.method == "predictive-padded":
         observed, made_up = ratings.by_user.take(users), ratings.made_up_of(users)
         shifts = observed_shifts(model, observed, labels, sizes, params.min_contributors, made_up)

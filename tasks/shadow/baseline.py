@@ -1,7 +1,8 @@
 """Compute the baselines of utility: a model of the ratings before any step changed them, and the items' means.
 
 What a release loses because a step changed the ratings, or because predictions must not reveal an attribute, counts as
-a loss. So the baseline model is fitted on the unchanged ratings, without `neutral`.
+a loss, and so does what phantom raters cost. So the baseline model is fitted on the unchanged ratings, without
+`neutral` and without phantom raters.
 """
 
 from dataclasses import replace
@@ -17,7 +18,10 @@ from tasks.pipeline import StepContext
 def fit_baseline(context: StepContext[FactorParams], ratings: Ratings) -> Path:
     """Fit the baseline model as a release of these ratings would, and return its directory, `context.out`."""
     context.out.mkdir()
-    fit_factors(replace(context, params=context.params.model_copy(update={"neutral": ()})), ratings)
+    fit_factors(
+        replace(context, params=context.params.model_copy(update={"neutral": (), "phantom_raters": 0})),
+        ratings,
+    )
     return context.out
 
 

@@ -71,7 +71,8 @@ def run_shadow(
     inner = inner_run(chosen.steps, given, work, "shadow")
     made = given | {name: Path(execute(name, inner)["path"]) for name in chosen.steps.steps}
     baseline = made["padding"]
-    if chosen.steps.steps["padding"].inputs != ("ingest",) or chosen.factors.neutral:
+    protected = bool(chosen.factors.neutral or chosen.factors.phantom_raters)
+    if chosen.steps.steps["padding"].inputs != ("ingest",) or protected:
         rng, out = partial(inner.rng, "padding"), work / "original"
         baseline = fit_baseline(
             StepContext(chosen.factors, out, engine, rng, inner.noise, _no_progress), ratings

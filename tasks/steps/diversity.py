@@ -16,6 +16,7 @@ from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
 from tasks.data import profiles
 from tasks.data.factors import open_model
+from tasks.data.mean_predictions import mean_predictions
 from tasks.data.ratings import Ratings
 from tasks.errors import Refused
 from tasks.kernels.group_profiles import add_cells
@@ -45,6 +46,7 @@ class Params(Settings):
     l: int  # noqa: E741
     b: int
     max_growth: float
+    clip_groups: float
     scale: tuple[float, float]
     rating_step: float
 
@@ -62,7 +64,7 @@ class Inputs:
 def params(config: ReleaseConfig) -> Params:
     """Pick this step's settings."""
     return Params(
-        **config.privacy.model_dump(include={"l", "b", "max_growth", "rating_step"}),
+        **config.privacy.model_dump(include={"l", "b", "max_growth", "clip_groups", "rating_step"}),
         scale=config.source.scale,
     )
 
@@ -143,7 +145,8 @@ def _find_additions(
     by_group = sp.coo_array((np.ones(len(group), np.int8), (group, item)), shape=shape).tocsr()
     np.save(work / "indptr.npy", by_group.indptr.astype(np.int64))
     np.save(work / "items.npy", by_group.indices.astype(np.int32))
-    np.save(work / "means.npy", model.group_means(labels, len(sizes)).users)
+    means = mean_predictions(inputs.factors, inputs.groups / "labels.npy", params.clip_groups)
+    np.save(work / "means.npy", means.users)
     return len(released.groups)
 
 

@@ -72,8 +72,14 @@ def _config(kind: str, data: Path, method: str, k: int, observed: bool) -> Relea
             "release": {"name": name},
             "source": {"format": kind, "path": str(data)},
             # With observed ratings kept we follow the paper exactly: no minimum of contributors.
-            "privacy": {"method": f"predictive-{method}", "k": k, "min_contributors": 1 if observed else 3},
-            "padding": {"keep_observed": observed},
+            # Neither phantom raters nor clipped groups: they are defences that the paper does not have.
+            "privacy": {
+                "method": f"predictive-{method}",
+                "k": k,
+                "min_contributors": 1 if observed else 3,
+                "clip_groups": 1.0,
+            },
+            "padding": {"keep_observed": observed, "rank": 16, "phantom_raters": 0},
         },
         "murmur reproduce P0",
     )

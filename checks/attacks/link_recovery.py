@@ -1,0 +1,310 @@
+"""Recover links by spectral fits: which rare items did members of a group really rate, beyond what taste suggests?
+
+Published predictions are low rank, and an item's factors are combinations of its raters' factors; a group whose
+direction agrees with a rare item's was probably among its raters (checks/recovery/spectral.py). The attacker flags the
+cells with the highest scores. Averages over thousands of flags hide a few people with unusual tastes, so heads of 50,
+100, 500 and 2,000 flags are judged, and every group and every person for themselves.
+
+*What is allowed* (docs/threat-model.md, "Limits, and why"): the share of right flags may exceed the taste baseline by
+the threshold, 0.10. The taste baseline is the same attack on profiles predicted by a model that was fitted on other
+people only: half of the groups, drawn five times (checks/recovery/taste_model.py). Both shares are taken above what the
+popularity of an item and the activity of a group among rare items explain (checks/recovery/rare_baseline.py), since
+the two attacks flag different groups. Heads of 500 and more must show it
+at the upper bound; smaller heads, whose interval is wider than the margin, are refused where they contradict it, at the
+lower bound. No group, and no person, may be exposed: more than half of its flags right beyond what popularity and
+activity explain, at a lower bound that holds for all of them together.
+
+*Controls.* Positive, planted leverage: the same attack on profiles by the same model, fitted on the members themselves,
+must exceed what is allowed. Negative: with the flags of each group attributed to another group, drawn
+at random, it must not.
+
+A release with more than a few million cells is sampled for its directions, for the baseline and for the controls; the
+flags are those of all groups.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from checks.evidence.case import Case
+from checks.evidence.views.sample import sampled
+from checks.reconstruction.exposed_people import Tally, find_exposed
+from checks.recovery.cell_baseline import CERTAIN, CellBaseline
+from checks.recovery.flagged_links import HEADS, OF_EACH_GROUP, Flags, flag_links, rare_items
+from checks.recovery.low_rank_fit import Table, Tables
+from checks.recovery.member_links import count_rated_flags
+from checks.recovery.person_baseline import Activity
+from checks.recovery.rare_baseline import extend_rare_baseline, fit_rare_baseline
+from checks.recovery.real_cells import RealCells, hold_real_ratings
+from checks.recovery.spectral import find_directions
+from checks.recovery.taste_model import TasteModel, fit_taste
+from checks.registry import check
+from checks.result import Finding, Outcome
+from checks.stats import Z95, Risk
+
+DRAWS = 5
+SURE_HEAD = 500  # flags from which the upper bound decides
+LARGEST_SHARE = 0.05  # of the candidate cells: beyond it a head is no longer a tail
+FEWEST_GROUPS = 20  # of which half form the baseline
+
+
+@dataclass(frozen=True)
+class Head:
+    """Hold how often the flags of one head are right, in the release and in the taste baseline."""
+
+    size: int
+    how: str
+    rate: float
+    expected: float  # by popularity and activity
+    error: float  # standard error of the rate above what is expected; flags are clustered by group
+    largest_group: float  # share of the flags that one group holds
+    taste: float = 0.0  # the baseline's rate above what is expected there
+    taste_error: float = 0.0  # standard error over the draws
+
+    @property
+    def excess(self) -> float:
+        """Return the share of right flags above the taste baseline."""
+        return self.rate - self.expected - self.taste
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Return the interval of the excess; the baseline's own uncertainty counts."""
+        half = Z95 * float(np.hypot(self.error, self.taste_error))
+        return self.excess - half, self.excess + half
+
+    @property
+    def decisive(self) -> float:
+        """Return the bound that is compared with the threshold."""
+        low, high = self.interval
+        return high if self.size >= SURE_HEAD else low
+
+    def __str__(self) -> str:
+        return (
+            f"{self.size:,} flags ({self.how}): {self.rate:.2f} right, where popularity and activity explain "
+            f"{self.expected:.2f} and taste {self.taste:+.2f}, {self.largest_group:.0%} of them in one group"
+        )
+
+
+@check("link-recovery", threshold=0.1, controlled=True)
+def run(case: Case, threshold: float) -> Finding:
+    """Measure how much more often flagged links are right than taste explains, for all heads, groups and people."""
+    part = sampled(case, "recovery")
+    cells = RealCells.of(part)
+    chance = CellBaseline.fitted(part, cells)
+    items = rare_items(chance)
+    candidates = int(chance.open_cells[items].sum())
+    heads = [head for head in HEADS if head <= LARGEST_SHARE * candidates]
+    if chance.overall > CERTAIN or not heads or part.release.n_groups < FEWEST_GROUPS:
+        return _not_applicable(case, chance, candidates)
+    tables = _held(part)
+    directions = find_directions(tables, (part.release.n_groups, part.release.n_items))
+    rare = fit_rare_baseline(part, cells, tables, items, chance)
+    whole = rare if part is case else extend_rare_baseline(case, rare, items)
+    flags = flag_links(tables if part is case else lambda: _read(case), directions, whole, items)
+    attacked = _Attacked(part, rare, items, tables, heads)
+    baseline = _taste_baseline(attacked)
+    found = [_beyond_taste(_head(case, whole, flags, head), baseline[head]) for head in heads]
+    exposed_groups, exposed_people = _exposed(case, whole, flags)
+    worst = max(found, key=lambda head: head.decisive)
+    positive, positive_text = _positive_control(attacked, baseline, threshold)
+    negative, negative_text = _negative_control(case, whole, flags, max(heads), threshold)
+    low, high = worst.interval
+    return Finding(
+        worst.decisive <= threshold and not exposed_groups and not exposed_people,
+        worst.excess,
+        sum(head.size for head in found),
+        f"{'; '.join(map(str, found))}. Exposed: {exposed_groups:,} of {case.release.n_groups:,} groups, "
+        f"{exposed_people:,} people. {positive_text} {negative_text}",
+        ci_low=low,
+        ci_high=high,
+        control=positive and negative,
+        outcomes=tuple(
+            Outcome(
+                f"{head.size:,} flags, {head.how}",
+                Risk(head.rate * head.size, head.size, min(1.0, max(0.0, head.expected + head.taste))),
+                more={"excess": head.excess, "largest_group_share": head.largest_group},
+            )
+            for head in found
+        ),
+    )
+
+
+def _not_applicable(case: Case, chance: CellBaseline, candidates: int) -> Finding:
+    if chance.overall > CERTAIN:
+        why = f"{chance.overall:.1%} of the published cells are real: what a group's items reveal is link-existence's"
+    else:
+        why = (
+            f"{case.release.n_groups:,} groups and {candidates:,} cells of rare items are too few for a head of "
+            f"{HEADS[0]} flags"
+        )
+    return Finding(
+        True, None, 0, f"{why}.", control=True, outcomes=(Outcome("not tried", Risk(0, 0)),), applicable=False
+    )
+
+
+def _read(case: Case) -> Iterator[Table]:
+    return ((block.start, block.table()) for block in case.release.blocks())
+
+
+def _held(part: Case) -> Tables:
+    """Decode a release or a sample of it once."""
+    blocks = list(_read(part))
+    return lambda: blocks
+
+
+def _head(case: Case, chance: CellBaseline, flags: list[Flags], size: int) -> Head:
+    """Return the head of the score that exceeds popularity and activity most."""
+    return max((_measure(case, chance, one, size) for one in flags), key=lambda head: head.excess)
+
+
+def _measure(case: Case, chance: CellBaseline, flags: Flags, size: int) -> Head:
+    """Compare the first flags of a score with what popularity and activity explain; a group is one cluster."""
+    keys = flags.overall[:size]
+    right, expected = hold_real_ratings(case, keys).astype(float), chance.of(keys)
+    _, cluster = np.unique(keys // case.release.n_items, return_inverse=True)
+    trials = np.bincount(cluster)
+    gain = float((right - expected).mean())
+    apart = np.bincount(cluster, right - expected) - gain * trials
+    groups = len(trials)
+    between = np.sqrt((apart**2).sum() * groups / max(1, groups - 1)) / len(keys) if groups > 1 else 0.5
+    within = np.sqrt(max(right.mean() * (1 - right.mean()), 1 / len(keys)) / len(keys))
+    return Head(
+        len(keys),
+        str(flags.score),
+        float(right.mean()),
+        float(expected.mean()),
+        float(max(between, within)),
+        trials.max() / len(keys),
+    )
+
+
+def _beyond_taste(head: Head, taste: tuple[float, float]) -> Head:
+    return replace(head, taste=taste[0], taste_error=taste[1])
+
+
+# Taste
+
+
+@dataclass(frozen=True)
+class _Attacked:
+    """Hold what the attacks on other profiles of the same groups share."""
+
+    part: Case
+    chance: CellBaseline
+    items: np.ndarray
+    tables: Tables
+    heads: list[int]
+
+    def flags(self, model: TasteModel, groups: np.ndarray) -> list[Flags]:
+        """Attack the profiles that a model predicts for these groups."""
+        table = _profiles(self.part, model, groups, self.tables)
+        known = self.items[model.fitted[self.items]]
+        directions = find_directions(lambda: [(0, table)], table.shape)
+        return flag_links(lambda: [(0, table)], directions, self.chance, known, groups, per_group=False)
+
+
+def _taste_baseline(attacked: _Attacked) -> dict[int, tuple[float, float]]:
+    """Return for each head how far right flags exceed popularity and activity in profiles that never saw the members,
+    and the standard error over the draws."""
+    gains = np.array([_taste_gains(attacked, draw) for draw in range(DRAWS)])
+    error = gains.std(axis=0, ddof=1) / np.sqrt(DRAWS)
+    return {head: (float(gains[:, n].mean()), float(error[n])) for n, head in enumerate(attacked.heads)}
+
+
+def _taste_gains(attacked: _Attacked, draw: int) -> list[float]:
+    """Attack the groups of one half with profiles by a model of the other half's people; the best score counts."""
+    part, groups = attacked.part, attacked.part.release.n_groups
+    random = part.draw("taste", draw)
+    order = random.permutation(groups)
+    fitted_on, judged = order[: groups // 2], np.sort(order[groups // 2 :])
+    model = fit_taste(_ratings_of(part, fitted_on), part.release.high - part.release.low, random)
+    flags = attacked.flags(model, judged)
+    return [_head(part, attacked.chance, flags, head).excess for head in attacked.heads]
+
+
+def _ratings_of(part: Case, groups: np.ndarray) -> sp.csr_array:
+    """Return the source ratings of these groups' members."""
+    people = part.groups
+    return part.truth.ratings[
+        np.concatenate([people.members[people.starts[g] : people.starts[g + 1]] for g in groups])
+    ]
+
+
+def _profiles(part: Case, model: TasteModel, groups: np.ndarray, tables: Tables) -> np.ndarray:
+    """Return the mean predictions of these groups, rounded and with gaps as the release has them."""
+    people, release = part.groups, part.release
+    sizes = np.maximum(people.sizes[groups], 1)
+    solved = model.people(_ratings_of(part, groups))
+    label = np.repeat(np.arange(len(groups)), people.sizes[groups])
+    belongs = sp.csr_array(
+        (np.ones(len(label), np.float32), (label, np.arange(len(label)))), shape=(len(groups), len(label))
+    )
+    table = np.clip(model.profiles((belongs @ solved) / sizes[:, None]), release.low, release.high)
+    if release.step:
+        table = release.low + np.rint((table - release.low) / release.step) * np.float32(release.step)
+    if not release.complete:
+        for start, published in tables():
+            inside = np.flatnonzero((groups >= start) & (groups < start + len(published)))
+            table[inside] = np.where(np.isnan(published[groups[inside] - start]), np.nan, table[inside])
+    return table
+
+
+# Every group and every person
+
+
+def _exposed(case: Case, chance: CellBaseline, flags: list[Flags]) -> tuple[int, int]:
+    """Count groups, and people, of whose flags more than half beyond the baseline are right."""
+    activity = Activity.fitted(case)
+    groups, people = [], []
+    for one in flags:
+        if not len(one.of_groups):
+            continue
+        for size in OF_EACH_GROUP:
+            keys = one.of_groups[:, :size]
+            there = keys >= 0
+            trials = there.sum(axis=1)
+            right, luck = np.zeros(keys.shape, bool), np.zeros(keys.shape)
+            right[there], luck[there] = hold_real_ratings(case, keys[there]), chance.of(keys[there])
+            groups.append(Tally(right.sum(axis=1), trials, luck.sum(axis=1)))
+            members, count = count_rated_flags(case, keys)
+            own = case.truth.row_of_user[members]
+            popularity = np.where(there, activity.popularity[keys % case.release.n_items], 0.0)
+            expected = -np.expm1(-activity.person[members][:, None] * popularity[own]).sum(axis=1)
+            people.append(Tally(count, trials[own], expected))
+    return int(find_exposed(groups).sum()), int(find_exposed(people).sum())
+
+
+# Controls
+
+
+def _positive_control(
+    attacked: _Attacked, baseline: dict[int, tuple[float, float]], threshold: float
+) -> tuple[bool, str]:
+    """Test that the attack finds leverage: the model of the taste baseline, fitted on the members themselves."""
+    part, everybody = attacked.part, np.arange(attacked.part.release.n_groups)
+    span = part.release.high - part.release.low
+    model = fit_taste(_ratings_of(part, everybody), span, part.draw("leverage"))
+    flags = attacked.flags(model, everybody)
+    found = [
+        _beyond_taste(_head(part, attacked.chance, flags, head), taste) for head, taste in baseline.items()
+    ]
+    best = max(found, key=lambda head: head.interval[0])
+    return best.interval[0] > threshold, f"Control, planted leverage: {best}."
+
+
+def _negative_control(
+    case: Case, chance: CellBaseline, flags: list[Flags], size: int, threshold: float
+) -> tuple[bool, str]:
+    """Test that the flags mean nothing for other groups, drawn at random."""
+    other = case.draw("shuffled groups").permutation(case.release.n_groups)
+    moved = []
+    for one in flags:
+        groups, items = np.divmod(one.overall[:size], case.release.n_items)
+        keys = other[groups].astype(np.int64) * case.release.n_items + items
+        moved.append(replace(one, overall=keys))
+    worst = _head(case, chance, moved, size)
+    return worst.interval[0] <= threshold, (
+        f"Groups shuffled: {worst.rate:.2f} of {worst.size:,} right, {worst.expected:.2f} expected."
+    )
