@@ -14,8 +14,8 @@ at the upper bound; smaller heads, whose interval is wider than the margin, are 
 lower bound. No group, and no person, may be exposed: more than half of its flags right beyond what popularity and
 activity explain, at a lower bound that holds for all of them together.
 
-*Controls.* Positive, planted leverage: the same attack on profiles by the same model, fitted on the members themselves,
-must exceed what is allowed. Negative: with the flags of each group attributed to another group, drawn
+*Controls.* Positive, planted leverage: the same attack on profiles by a model of the members themselves whose rare
+items have the sum of their raters' groups' factors must exceed what is allowed. Negative: with the flags of each group attributed to another group, drawn
 at random, it must not.
 
 A release with more than a few million cells is sampled for its directions, for the baseline and for the controls; the
@@ -232,16 +232,18 @@ def _ratings_of(part: Case, groups: np.ndarray) -> sp.csr_array:
     ]
 
 
+def _belongs(part: Case, groups: np.ndarray) -> sp.csr_array:
+    """Return which of these groups' members, in the order of `_ratings_of`, are in which of them (groups × people)."""
+    label = np.repeat(np.arange(len(groups)), part.groups.sizes[groups])
+    ones = np.ones(len(label), np.float32)
+    return sp.csr_array((ones, (label, np.arange(len(label)))), shape=(len(groups), len(label)))
+
+
 def _profiles(part: Case, model: TasteModel, groups: np.ndarray, tables: Tables) -> np.ndarray:
     """Return the mean predictions of these groups, rounded and with gaps as the release has them."""
-    people, release = part.groups, part.release
-    sizes = np.maximum(people.sizes[groups], 1)
-    solved = model.people(_ratings_of(part, groups))
-    label = np.repeat(np.arange(len(groups)), people.sizes[groups])
-    belongs = sp.csr_array(
-        (np.ones(len(label), np.float32), (label, np.arange(len(label)))), shape=(len(groups), len(label))
-    )
-    table = np.clip(model.profiles((belongs @ solved) / sizes[:, None]), release.low, release.high)
+    release, sizes = part.release, np.maximum(part.groups.sizes[groups], 1)
+    means = (_belongs(part, groups) @ model.people(_ratings_of(part, groups))) / sizes[:, None]
+    table = np.clip(model.profiles(means), release.low, release.high)
     if release.step:
         table = release.low + np.rint((table - release.low) / release.step) * np.float32(release.step)
     if not release.complete:
@@ -282,11 +284,16 @@ def _exposed(case: Case, chance: CellBaseline, flags: list[Flags]) -> tuple[int,
 def _positive_control(
     attacked: _Attacked, baseline: dict[int, tuple[float, float]], threshold: float
 ) -> tuple[bool, str]:
-    """Test that the attack finds leverage: the model of the taste baseline, fitted on the members themselves."""
+    """Test that the attack finds leverage: rare items whose factors are the sum of their groups' factors."""
     part, everybody = attacked.part, np.arange(attacked.part.release.n_groups)
-    span = part.release.high - part.release.low
-    model = fit_taste(_ratings_of(part, everybody), span, part.draw("leverage"))
-    flags = attacked.flags(model, everybody)
+    ratings, span = _ratings_of(part, everybody), part.release.high - part.release.low
+    model = fit_taste(ratings, span, part.draw("leverage"))
+    belongs = _belongs(part, everybody)
+    raters = belongs @ sp.csr_array(
+        (np.ones(ratings.nnz), ratings.indices, ratings.indptr), shape=ratings.shape
+    )
+    means = (belongs @ model.people(ratings)) / np.maximum(part.groups.sizes, 1)[:, None]
+    flags = attacked.flags(model.with_leverage(means, raters, attacked.items, span), everybody)
     found = [
         _beyond_taste(_head(part, attacked.chance, flags, head), taste) for head, taste in baseline.items()
     ]

@@ -6,7 +6,7 @@ the group's members: alternating least squares on other people, then each member
 judge must not share code with what it judges, hence a fit of its own.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,6 +19,7 @@ PRIOR = 130.0
 BIAS_PRIOR = 100.0
 FEWEST_RATERS = 3  # of an item, in the fit; items with fewer have no factors
 START_SCALE = 0.1
+PLANTED_SPREAD = 0.1  # of the scale's width: how far planted factors move a prediction, root mean square
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,25 @@ class TasteModel:
         part = _only_items(ratings, self.fitted)
         offsets = (self.bias + self.mean).astype(np.float32)
         return _solve(part.indptr, part.indices, part.data, self.factors, offsets, self.shrinkage)
+
+    def with_leverage(
+        self, groups: np.ndarray, raters: sp.csr_array, items: np.ndarray, span: float
+    ) -> "TasteModel":
+        """Return a model in which the factors of these items are the sum of the factors of the groups that rated them.
+
+        `groups` are the mean [factors, bias] of each group and `raters` (groups × items) counts members who rated. This
+        is the worst that a fit can do to a group: nobody else has a part in the item's factors.
+        """
+        own = groups[:, :-1].astype(np.float64)
+        own -= own.mean(axis=0)
+        spread = own.T @ own / len(own) + 1e-9 * np.eye(own.shape[1])
+        rated = sp.csr_array((np.ones(raters.nnz), raters.indices, raters.indptr), shape=raters.shape)
+        sums = np.linalg.solve(spread, (rated.T @ own)[items].T).T
+        moved = np.sqrt(np.einsum("if,fg,ig->i", sums, spread, sums))
+        factors, fitted = self.factors.copy(), self.fitted.copy()
+        factors[items] = sums * (PLANTED_SPREAD * span / np.maximum(moved, 1e-9))[:, None]
+        fitted[items] = True
+        return replace(self, factors=factors, fitted=fitted)
 
     def profiles(self, people: np.ndarray) -> np.ndarray:
         """Return the predictions for every item; `people` may be means over groups."""

@@ -183,6 +183,23 @@ class TestRecovery(CheckContract):
         return opened("observed kept")
 
 
+class TestLinkRecovery(CheckContract):
+    """Plant a model that follows single raters; profiles that have nothing to do with the people are harmless."""
+
+    name = "link-recovery"
+
+    def made(self):
+        return made.grouped(made.synthetic(500, 900, 0.02), 5, rank=8)
+
+    def violation(self, opened):
+        return opened(self.made())
+
+    def harmless(self, opened):
+        release, rng = self.made(), np.random.default_rng(1)
+        values = 3.5 + rng.normal(0, 0.4, (release.n_groups, 6)) @ rng.normal(0, 0.4, (6, 900))
+        return opened(release.but(values=values.astype(np.float32)))
+
+
 class TestScoreboardRh(RawRatings):
     name = "scoreboard-rh"
 
