@@ -1,12 +1,17 @@
 """Infer ratings: how well does the found record predict a target's other ratings?
 
 The attacker knows a few ratings of a target, takes the record that fits them best (Scoreboard-RH; at worst, the right
-one) and reads the target's *other* ratings off it. One is right when the published value rounds to it. Much can be
-guessed without any release, so the mean of all other people's ratings of the item is the baseline; it also stands in
-where the record lacks the item. What is gated is the gain: the share of the baseline's misses that the record reveals.
-A release is made to show what people like the target think, so some gain is its use; it must leave more in doubt than
-it settles, hence the default of one half. Heavy raters are judged separately: they have the most to lose, and weigh
-most in their group.
+one) and reads the target's *other* ratings off it. One is right when the published value rounds to it, and a value
+rounds to one rating only (checks/evidence/rating_levels.py). Much can be guessed without any release, so the mean of
+all other people's ratings of the item is the baseline, rounded alike; it also stands in where the record lacks the
+item. What is gated is the gain: the share of the baseline's misses that the record reveals. A release is made to show
+what people like the target think, so some gain is its use; it must leave more in doubt than it settles, hence the
+default of one half. Heavy raters are judged separately: they have the most to lose, and weigh most in their group.
+
+An average protects nobody in particular. So everybody's ratings are also read off their own record, and nobody may be
+exposed, no person and no group: more than half of what the baseline misses is right, at a lower bound that holds for
+all of them together (`Tally` in checks/stats.py). About twenty right ratings in doubt are needed to be sure of one
+person.
 """
 
 from dataclasses import dataclass
@@ -15,6 +20,7 @@ import numpy as np
 
 from checks.attacks.scoreboard_rh import rule
 from checks.evidence.case import Case
+from checks.evidence.rating_levels import RatingLevels
 from checks.evidence.views.raw import MIN_CONTROL_SHARE, raw_view
 from checks.linkage.drawn_knowledge import knowledge_of
 from checks.linkage.knowledge import Knowledge, Model
@@ -24,7 +30,7 @@ from checks.linkage.ranking import rank
 from checks.linkage.rules import world_of
 from checks.registry import check
 from checks.result import Finding, Outcome
-from checks.stats import Risk, clustered
+from checks.stats import EXPOSED_FROM, Risk, Tally, clustered, gains_low, runs
 
 MODELS = (Model(8), Model(16), Model(8, "rare"), Model(8, error="±1"))
 EVERYTHING = Model(0, "all")
@@ -67,9 +73,29 @@ class ReadRatings:
         return Outcome(self.name, self.risk, more=more)
 
 
+@dataclass(frozen=True)
+class Exposure:
+    """Hold of how many people, or groups, the ratings were read off the own record, how many are exposed, and the
+    highest lower bound of a gain."""
+
+    who: str
+    tested: int
+    exposed: int
+    highest: float
+
+    def __str__(self) -> str:
+        return f"{self.exposed:,} of {self.tested:,} {self.who} (highest lower bound {self.highest:+.2f})"
+
+    def outcome(self) -> Outcome:
+        """Return the result as a line of `murmur attack`; a success is one who is exposed."""
+        risk = Risk(self.exposed, self.tested)
+        return Outcome(f"everybody's own record, {self.who}", risk, more={"highest_bound": self.highest})
+
+
 @check("rating-inference", threshold=0.5, controlled=True)
 def run(case: Case, threshold: float) -> Finding:
-    """Measure the largest gain over the item mean, for all targets and for heavy raters (upper bound)."""
+    """Measure the largest gain over the item mean, for all targets and for heavy raters (upper bound); nobody may be
+    exposed."""
     readings, planned = [], 0
     for heavy in (False, True):
         targets = case.targets("knowledge", heavy=heavy)
@@ -83,22 +109,24 @@ def run(case: Case, threshold: float) -> Finding:
         )
     worst = max(judged, key=lambda reading: reading.risk.gain_interval[1])
     low, high = worst.risk.gain_interval
+    everybody = find_exposed(case)
     raw = raw_view(case)
     people = raw.control_targets()
     broken = found_record(raw, people, CONTROL)
     strangers = found_record(raw, people[have_no_twin(raw, people)], CONTROL, without_own=True)
     return Finding(
-        high <= threshold,
+        high <= threshold and not any(one.exposed for one in everybody),
         worst.risk.gain,
         sum(len(reading.trials) for reading in readings),
         f"largest gain {worst.risk.gain:+.3f} (at most {high:+.3f}). Ratings read off the record found, against "
-        f"the item's mean: {'; '.join(map(str, readings))}. Control in the raw data: {broken}; with the own record "
-        f"removed: gain {strangers.risk.gain:+.3f}.",
+        f"the item's mean: {'; '.join(map(str, readings))}. Everybody's ratings read off their own record: exposed, with "
+        f"more than half of what the item's mean misses, are {'; '.join(map(str, everybody))}. Control in the raw "
+        f"data: {broken}; with the own record removed: gain {strangers.risk.gain:+.3f}.",
         ci_low=low,
         ci_high=high,
         control=broken.risk.gain >= MIN_CONTROL_SHARE and strangers.risk.gain < threshold,
         planned=planned,
-        outcomes=tuple(reading.outcome() for reading in readings),
+        outcomes=tuple(one.outcome() for one in (*readings, *everybody)),
     )
 
 
@@ -142,24 +170,17 @@ def _keys(case: Case, knows: Knowledge) -> np.ndarray:
 def _compare(case: Case, name: str, records: np.ndarray, wanted: Knowledge) -> ReadRatings:
     """Compare the target's ratings with the record's and with the baseline's."""
     owner = wanted.owners()
-    guess = _item_means(case, wanted)
+    guess = case.truth.mean_of_others(wanted.items, wanted.ratings)
     value = _values(case, records[owner], wanted.items)
     value = np.where(np.isnan(value), guess, value)
-    near = case.truth.half_level + 1e-4
+    levels = RatingLevels.of(case.truth)
 
     def per_target(hit: np.ndarray) -> np.ndarray:
         return np.bincount(owner, weights=hit, minlength=len(wanted))
 
-    right, guessed = (per_target(np.abs(v - wanted.ratings) <= near) for v in (value, guess))
+    right, guessed = (per_target(levels.same(v, wanted.ratings)) for v in (value, guess))
     found = float((records == case.record_of(wanted.targets)).mean()) if len(wanted) else 0.0
     return ReadRatings(name, right, guessed, np.diff(wanted.indptr), found)
-
-
-def _item_means(case: Case, wanted: Knowledge) -> np.ndarray:
-    """Return the mean of all other people's ratings of the item; of all ratings where no other person rated it."""
-    count, total = case.truth.item_totals
-    others, rest = count[wanted.items] - 1, total[wanted.items] - wanted.ratings
-    return np.where(others > 0, rest / np.maximum(others, 1), total.sum() / max(1, count.sum()))
 
 
 def _values(case: Case, records: np.ndarray, items: np.ndarray) -> np.ndarray:
@@ -176,3 +197,29 @@ def _values(case: Case, records: np.ndarray, items: np.ndarray) -> np.ndarray:
         if len(part):
             values[part] = block.at(rows[part] - block.start, items[part])
     return values
+
+
+def find_exposed(case: Case) -> list[Exposure]:
+    """Read everybody's ratings off their own record, and return how many people and groups are exposed."""
+    tallies = read_everybody(case)
+    return [
+        Exposure(who, tally.tested, int((low > EXPOSED_FROM).sum()), float(low.max(initial=0)))
+        for who, tally, low in zip(("people", "groups"), tallies, gains_low(tallies), strict=True)
+    ]
+
+
+def read_everybody(case: Case) -> tuple[Tally, Tally]:
+    """Count in one pass over the release, per person and per group, the ratings that the own record and the item's mean
+    have right."""
+    levels = RatingLevels.of(case.truth)
+    people, groups = (np.zeros((3, count)) for count in (case.truth.users, case.release.n_groups))
+    for block in case.group_blocks():
+        guess = case.truth.mean_of_others(block.items[block.cells], block.ratings)
+        value = block.published[block.cells]
+        right = levels.same(np.where(np.isnan(value), guess, value), block.ratings)
+        columns = (right, np.ones(len(right)), levels.same(guess, block.ratings))
+        for per, owner in ((people, block.users), (groups, block.groups[block.cells])):
+            who, starts = runs(owner)  # every person is in one group, every group in one block
+            if len(who):
+                per[:, who] = [np.add.reduceat(c, starts[:-1], dtype=np.float64) for c in columns]
+    return Tally(*people), Tally(*groups)
