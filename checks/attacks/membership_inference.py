@@ -20,6 +20,7 @@ Which knowledge gates follows from what is published:
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
@@ -85,8 +86,9 @@ class Guess:
     def outcome(self) -> Outcome:
         """Return the result as a line of `murmur attack`; the baseline is the share of absent people called members."""
         low, high = self.interval
-        more = {"advantage": self.advantage, "advantage_low": low, "advantage_high": high, "auc": self.auc}
-        more |= {"heavy": self.heavy, "heavy_auc": self.heavy_auc, "sign": self.sign, "absent": self.absent}
+        more: dict[str, Any] = {"advantage": self.advantage, "advantage_low": low, "advantage_high": high}
+        more |= {"auc": self.auc, "heavy": self.heavy, "heavy_auc": self.heavy_auc}
+        more |= {"sign": self.sign, "absent": self.absent}
         return Outcome(
             self.model.name, Risk(self.called, self.members, self.called_absent / self.absent), more=more
         )
@@ -156,7 +158,9 @@ def _too_few_absent(case: Case, left_out: int) -> Finding:
 
 def guess(shadow: Case, model: Model) -> Guess:
     """Attack the members and the absent people of a shadow with one kind of knowledge."""
-    sides = [_Side.of(shadow, people, model) for people in (shadow.targets("membership"), absent_people(shadow))]
+    sides = [
+        _Side.of(shadow, people, model) for people in (shadow.targets("membership"), absent_people(shadow))
+    ]
     share, heavy = next(
         ((share, words) for share, words in HEAVY_SHARES.items() if share * len(sides[1]) >= FEWEST_ABSENT),
         list(HEAVY_SHARES.items())[-1],

@@ -46,7 +46,9 @@ class RatingLevels:
 
     def level(self, values: np.ndarray, number: np.ndarray | int = 1) -> np.ndarray:
         """Return the number of the level that is nearest to each value; of two, the even one."""
-        return np.rint(np.round((np.asarray(values, np.float64) - self.lowest) * number / (2 * self.half), DIGITS))
+        return np.rint(
+            np.round((np.asarray(values, np.float64) - self.lowest) * number / (2 * self.half), DIGITS)
+        )
 
 
 @dataclass(frozen=True)

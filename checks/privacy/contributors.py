@@ -1,15 +1,14 @@
 """Test the contributor rule (docs/leaks-and-bars.md): real ratings of few people must not be readable in a release.
 
 A cell with fewer than c real contributors may hold predictions only. So its published value may be equal to the
-contributors' mean (one contributor: to their own rating) only as often as by chance. It is compared twice: to the digit,
-and rounded to the ratings people can give, since a rating published with a little noise is still read
+contributors' mean (one contributor: to their own rating) only as often as by chance. It is compared twice: to the
+digit, and rounded to the ratings people can give, since a rating published with a little noise is still readable
 (checks/evidence/rating_levels.py). Predictions are often right once they are rounded, so chance is the best of several
 guesses: other people's ratings of the same item, their mean, and a smooth fit of the published values from which the
 cells were hidden (what the rest of a release predicts, a cell does not disclose). Where these leave something to
 explain, also the judge's own predictions of the group's members from the same ratings
-(checks/recovery/rating_model.py), by that of several models which is nearest to what is published: the question here is
-whether a cell holds a prediction or a rating. How much a prediction reveals of the ratings it was made from is for
-recovery, membership-inference and rating-inference to judge.
+(checks/recovery/rating_model.py): the question here is whether a cell holds a prediction or a rating. How much a
+prediction reveals of the ratings it was made from is for recovery, membership-inference and rating-inference to judge.
 
 An average over cells protects nobody in particular. So of every person the cells are counted of which that person is
 the only contributor, and nobody may be exposed: more than half of them right beyond what the best of these guesses has
@@ -45,7 +44,7 @@ from checks.stats import EXPOSED_FROM, Risk, Tally, gains_low, runs
 FEWEST = 2  # even where a release promises nothing, a single person's rating is never published as it is
 SMOOTH_RANKS = (8, 20)  # of the fits that guess hidden cells, as in recovery; a padded release has rank 17
 MOST_RATINGS = 5_000_000  # from which others' ratings of an item are drawn
-MODELS = ((16, 0.04), (16, 0.15), (4, 0.04))  # rank and ridge (scale of four units) of the judge's own predictions
+MODELS = ((16, 0.04), (4, 0.04))  # rank and ridge (on a scale of four units) of the judge's own predictions
 MOST_SUSPECTS = 20_000  # for whom predictions are made; of a release with more, the average says enough
 
 
@@ -75,13 +74,15 @@ class _Agreement:
         return self.risk.gain_interval[0] > 0
 
     def __str__(self) -> str:
-        return f"{self.risk.rate:.1%} {self.sense} (chance {self.risk.baseline:.1%}, gain {self.risk.gain:+.3f})"
+        return (
+            f"{self.risk.rate:.1%} {self.sense} (chance {self.risk.baseline:.1%}, gain {self.risk.gain:+.3f})"
+        )
 
 
 @check("contributors", threshold=0.05)
 def run(case: Case, threshold: float) -> Finding:
-    """Measure the share of such cells that reveal their contributors' ratings, above chance (upper bound); nobody may be
-    exposed."""
+    """Measure the share of such cells that reveal their contributors' ratings, above chance (upper bound); nobody may
+    be exposed."""
     fewest = max(FEWEST, case.release.min_contributors)
     found = _count_cells(case, fewest)
     if not found.cells:
@@ -107,8 +108,8 @@ def run(case: Case, threshold: float) -> Finding:
     agreements = _agreements(case, found, cells, few, guesses)
     bound = gains_low([found.people])[0]
     if _leaks(agreements, threshold) or (bound > EXPOSED_FROM).any():
-        predictions = _Predictions.of(case, part, np.flatnonzero(bound > EXPOSED_FROM), (cells, few), fewest)
-        guesses.append(predictions.of_cells(part, cells.groups[few], cells.items[few]))
+        predictions = _Predictions.of(case, part, np.flatnonzero(bound > EXPOSED_FROM), fewest)
+        guesses += predictions.of_cells(part, cells.groups[few], cells.items[few])
         agreements = _agreements(case, found, cells, few, guesses)
         bound = gains_low([_explained(case, found.people, fewest, predictions)])[0]
     worst = max(agreements, key=lambda one: (one.above_chance, one.risk.gain_interval[1]))
@@ -119,7 +120,7 @@ def run(case: Case, threshold: float) -> Finding:
         not _leaks(agreements, threshold) and not exposed,
         worst.risk.gain,
         found.cells,
-        f"{found.cells:,} cells have fewer than {fewest} real contributors; of them agree with their contributors' mean: "
+        f"{found.cells:,} cells have fewer than {fewest} real contributors; of them agree with the contributors' mean: "
         f"{'; '.join(map(str, agreements))}. Of all ratings {share:.1%} are published unchanged (one contributor, same "
         f"value), chance included. Of {found.people.tested:,} people who are the only contributor of a cell "
         f"{exposed:,} are exposed: rounding reveals more than half of these ratings beyond chance (highest lower bound "
@@ -173,10 +174,8 @@ def _count_cells(case: Case, fewest: int) -> _FewContributors:
             (mean_right, levels.same(truth.mean_of_others(item, own), own)),
         ):
             per_person[who] = np.add.reduceat(each, starts[:-1], dtype=np.float64) if len(who) else 0
-    cells, verbatim, rounded, sole = (int(count) for count in counts)
-    return _FewContributors(
-        cells, verbatim, rounded, sole, Tally(hits, trials, np.maximum(drawn, mean_right))
-    )
+    tally = Tally(hits, trials, np.maximum(drawn, mean_right))
+    return _FewContributors(*(int(count) for count in counts), tally)
 
 
 def _is_verbatim(case: Case, published: np.ndarray, mean: np.ndarray) -> np.ndarray:
@@ -261,43 +260,33 @@ def _hidden(part: Case, groups: np.ndarray, items: np.ndarray) -> Iterator[Table
 
 @dataclass(frozen=True)
 class _Predictions:
-    """Hold a model of some people's ratings: of the groups in a sample, and of those with suspects. `people` are the
-    rows of the model."""
+    """Hold models of some people's ratings: of the groups in a sample, and of those with suspects. `people` are the
+    rows of the models."""
 
-    model: RatingModel
+    models: tuple[RatingModel, ...]
     people: np.ndarray
     suspects: np.ndarray
 
     @classmethod
-    def of(
-        cls, case: Case, part: Case, suspects: np.ndarray, some: tuple[RealCells, np.ndarray], fewest: int
-    ) -> "_Predictions":
-        """Fit several models and keep the one whose predictions of some cells are nearest to what is published."""
-        cells, few = some
+    def of(cls, case: Case, part: Case, suspects: np.ndarray, fewest: int) -> "_Predictions":
+        """Fit the models."""
         suspects = suspects[:MOST_SUSPECTS]
         rows = case.truth.row_of_user
         people = np.flatnonzero((part.truth.row_of_user >= 0) | np.isin(rows, rows[suspects]))
         ratings = sp.csr_array(case.truth.ratings[people])
         units = (case.release.high - case.release.low) / 4
-        fitted = [
-            cls(RatingModel.fitted(ratings, rank, ridge * units**2, fewest), people, suspects)
-            for rank, ridge in MODELS
-        ]
+        models = tuple(RatingModel.fitted(ratings, rank, ridge * units**2, fewest) for rank, ridge in MODELS)
+        return cls(models, people, suspects)
 
-        def apart(one: "_Predictions") -> float:  # the median: it does not follow cells that hold no prediction
-            return float(np.median(np.abs(one.of_cells(part, cells.groups[few], cells.items[few]) - cells.published[few])))
-
-        return min(fitted, key=apart) if len(few) else fitted[0]
-
-    def of_cells(self, case: Case, groups: np.ndarray, items: np.ndarray) -> np.ndarray:
-        """Return the mean prediction of some cells over the members of their groups, on the scale."""
+    def of_cells(self, case: Case, groups: np.ndarray, items: np.ndarray) -> list[np.ndarray]:
+        """Return by each model the mean prediction of some cells over the members of their groups, on the scale."""
         rows = case.truth.row_of_user[self.people]
         inside = np.flatnonzero(rows >= 0)
         belongs = sp.csr_array(
             (np.ones(len(inside)), (rows[inside], inside)), shape=(case.release.n_groups, len(self.people))
         )
-        guess = self.model.mean_predictions(belongs, groups, items)
-        return np.clip(guess, case.release.low, case.release.high)
+        guesses = (model.mean_predictions(belongs, groups, items) for model in self.models)
+        return [np.clip(guess, case.release.low, case.release.high) for guess in guesses]
 
 
 # Every person
@@ -315,7 +304,7 @@ def _explained(case: Case, people: Tally, fewest: int, predictions: _Predictions
         if not len(entry):
             continue
         cell, (who, starts) = block.cells[entry], runs(block.users[entry])
-        guess = predictions.of_cells(case, block.groups[cell], block.items[cell])
-        right = levels.same(guess, block.ratings[entry])
-        luck[who] = np.maximum(luck[who], np.add.reduceat(right, starts[:-1], dtype=np.float64))
+        for guess in predictions.of_cells(case, block.groups[cell], block.items[cell]):
+            right = levels.same(guess, block.ratings[entry])
+            luck[who] = np.maximum(luck[who], np.add.reduceat(right, starts[:-1], dtype=np.float64))
     return replace(people, luck=luck)

@@ -30,7 +30,10 @@ def test_a_half_way_value_is_right_for_one_of_two():
     published = np.float32(1) + np.arange(41, dtype=np.float32) * np.float32(0.1)  # as a release stores them
     right = np.array([STARS.same(published, np.full(41, rating)) for rating in range(1, 6)])
     assert right.sum(axis=0).tolist() == [1] * 41
-    of = {round(float(value), 1): rating for value, rating in zip(published, right.argmax(axis=0) + 1, strict=True)}
+    of = {
+        round(float(value), 1): rating
+        for value, rating in zip(published, right.argmax(axis=0) + 1, strict=True)
+    }
     assert [of[value] for value in (1.5, 2.5, 3.5, 4.5)] == [1, 3, 3, 5]
     assert (of[2.4], of[2.6], of[1.0], of[5.0]) == (2, 3, 1, 5)
 
@@ -50,7 +53,10 @@ def test_one_rating_for_everything(truth):
     only = truth([[3, np.nan], [3, 3]])
     levels = RatingLevels.of(only)
     assert levels.same(np.array([3.2, 3.6]), np.array([3.0, 3.0])).tolist() == [True, False]
-    assert ItemRatings.of(only).chance(np.array([3.2, 3.6]), np.array([0, 0]), np.array([3, 3])).tolist() == [1, 0]
+    assert ItemRatings.of(only).chance(np.array([3.2, 3.6]), np.array([0, 0]), np.array([3, 3])).tolist() == [
+        1,
+        0,
+    ]
 
 
 def test_continuous_scales_have_no_levels(truth):

@@ -66,7 +66,10 @@ def test_signals_by_hand(case):
     items[:4] = [[1, 0], [-2, 0], [0, 1], [0, -1]]
     shadow._cache["whitened"] = WhitenedView(np.zeros((1, 2)), items, np.ones(2))
     shadow.__dict__["item_means"] = np.full(shadow.release.n_items, 3.0)
-    shadow.truth.__dict__["item_totals"] = (np.full(shadow.release.n_items, 4), np.zeros(shadow.release.n_items))
+    shadow.truth.__dict__["item_totals"] = (
+        np.full(shadow.release.n_items, 4),
+        np.zeros(shadow.release.n_items),
+    )
     known = Knowledge(
         "by hand", np.arange(4), np.array([0, 2, 4, 5, 7]), np.array([0, 1, 0, 2, 3, 0, 1]),
         np.float32([5, 1, 5, 1, 4, 4, 4]),
