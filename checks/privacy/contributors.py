@@ -175,7 +175,8 @@ def _count_cells(case: Case, fewest: int) -> _FewContributors:
         ):
             per_person[who] = np.add.reduceat(each, starts[:-1], dtype=np.float64) if len(who) else 0
     tally = Tally(hits, trials, np.maximum(drawn, mean_right))
-    return _FewContributors(*(int(count) for count in counts), tally)
+    cells, equal, alike, alone = (int(count) for count in counts)
+    return _FewContributors(cells, equal, alike, alone, tally)
 
 
 def _is_verbatim(case: Case, published: np.ndarray, mean: np.ndarray) -> np.ndarray:
