@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
-from scipy.stats import binom
+from scipy.stats import beta, binom
 
 Z95 = 1.959963984540054
+FALSE_ALARM = 0.05  # chance of exposing anybody at all by luck, however many people and attempts are examined
+EXPOSED_FROM = 0.5  # gain over luck beyond which an attacker is more often right about a person than wrong
 
 
 def wilson(successes: float, n: float, z: float = Z95) -> tuple[float, float]:
@@ -161,3 +163,44 @@ def clustered(successes: np.ndarray, trials: np.ndarray, baseline: float) -> Ris
     alike = spread <= 0 or not 0 < rate < 1
     effective = tried if alike else max(1, min(int(n), int(rate * (1 - rate) / spread)))
     return Risk(rate * effective, effective, baseline)
+
+
+def chance_of_each(tests: int) -> float:
+    """Return the chance of a false alarm that each of several tests may have, so that all of them together keep
+    FALSE_ALARM (Bonferroni)."""
+    return FALSE_ALARM / max(1, tests)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Hold per person (or per group of people) how often an attempt was right, out of how many trials, and how many
+    would be right by luck."""
+
+    hits: np.ndarray
+    trials: np.ndarray
+    luck: np.ndarray
+
+    @property
+    def tested(self) -> int:
+        """Number of people with a trial."""
+        return int((self.trials > 0).sum())
+
+    def gain_low(self, tests: int) -> np.ndarray:
+        """Return the lower bound (Clopper and Pearson) of the gain over luck, as one of this many tests; 0 without any
+        trial.
+
+        Trials may differ in their chance of success: the sum of unequal trials varies less than that of equal ones
+        with the same mean, so the bound still holds.
+        """
+        some = self.hits > 0
+        low = np.zeros(len(self.hits))
+        hits, trials = self.hits[some], self.trials[some]
+        low[some] = beta.ppf(chance_of_each(tests), hits, trials - hits + 1)
+        by_luck = np.minimum(self.luck / np.maximum(self.trials, 1), 1)
+        return np.divide(low - by_luck, 1 - by_luck, out=np.zeros(len(low)), where=by_luck < 1)
+
+
+def gains_low(tallies: Sequence[Tally]) -> list[np.ndarray]:
+    """Return the lower bounds of all gains, which hold together for everybody in all tallies."""
+    tests = sum(tally.tested for tally in tallies)
+    return [tally.gain_low(tests) for tally in tallies]

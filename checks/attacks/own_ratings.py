@@ -29,12 +29,11 @@ from scipy.stats import norm
 from checks.evidence.case import Case
 from checks.registry import check
 from checks.result import Finding, Outcome
-from checks.stats import Risk, correlations, fisher_low, runs
+from checks.stats import FALSE_ALARM, Risk, chance_of_each, correlations, fisher_low, runs
 
 MIN_CONTRIBUTORS = 2  # even where a release promises nothing, a single person's ratings are not published
 MIN_CELLS = 8
 EXPOSED_FROM = 0.95
-CHANCE = 0.05  # of exposing any person at all by luck
 CONTROL_SHARE = 0.95
 
 
@@ -131,8 +130,8 @@ class _CellView:
         so.
         """
         luck = 2 * tests * np.exp(-self.log_orders)  # 2: the reverse order counts as well
-        bound = fisher_low(np.abs(r), self.cells, float(norm.isf(CHANCE / 2 / max(1, tests))))
-        return np.where(self.enough & (luck <= CHANCE), bound, np.nan)
+        bound = fisher_low(np.abs(r), self.cells, float(norm.isf(chance_of_each(tests) / 2)))
+        return np.where(self.enough & (luck <= FALSE_ALARM), bound, np.nan)
 
     def summary(self, bound: np.ndarray) -> str:
         """Summarize the bounds in a few words."""

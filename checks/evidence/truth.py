@@ -105,6 +105,15 @@ class Truth:
             total += np.bincount(own, weights=self.ratings.data[part], minlength=items)
         return count, total
 
+    def mean_of_others(
+        self, items: np.ndarray, ratings: np.ndarray, number: np.ndarray | int = 1
+    ) -> np.ndarray:
+        """Return the mean of all other people's ratings of each item, those with this sum by so many people left out;
+        the mean of all ratings where nobody else rated it."""
+        count, total = self.item_totals
+        others, rest = count[items] - number, total[items] - ratings
+        return np.where(others > 0, rest / np.maximum(others, 1), total.sum() / max(1, count.sum()))
+
     @cached_property
     def value_counts(self) -> tuple[np.ndarray, np.ndarray]:
         """The different ratings that occur, ascending, and how often each does.

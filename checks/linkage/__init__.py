@@ -7,6 +7,7 @@
     kernel.py           scores and ranks over posting lists; ranking.py: over blocks of targets, on the engine
     attack.py           from ranks to a check: release, control on the raw data, baseline from absent people
     nearest.py          the nearest record to a whole profile, by distance
+    whitened_view.py    the directions of a whole release; whitened_signals.py: how well they explain a person's ratings
 
 May import evidence, recovery and reconstruction, and the spine's registry, result and stats; never inference or a
 check.

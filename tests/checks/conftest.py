@@ -13,10 +13,15 @@ def ratings():
     return made.synthetic()
 
 
+REG = 0.4  # with a tenth of it, members of these small data are distinguished from absent people
+
+
 @pytest.fixture(scope="session")
 def models(ratings):
     """The padding model with the rare-item rule, and without it."""
-    return {"ruled": made.fit(ratings, rank=12, rare=3), "unruled": made.fit(ratings, rank=12, rare=0)}
+    return {
+        name: made.fit(ratings, rank=12, rare=rare, reg=REG) for name, rare in (("ruled", 3), ("unruled", 0))
+    }
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +33,9 @@ def releases(ratings, models):
         "observed kept": {"keep_observed": True, "c": 1},
         "single contributors": {"shape": "simple", "c": 1},
     }
-    return {name: made.grouped(ratings, 5, model=models["ruled"], **how) for name, how in make.items()}
+    return {
+        name: made.grouped(ratings, 5, model=models["ruled"], reg=REG, **how) for name, how in make.items()
+    }
 
 
 @pytest.fixture

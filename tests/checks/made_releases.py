@@ -163,16 +163,17 @@ def grouped(
     rare: int | None = None,
     model: Model | None = None,
     rank: int = 16,
+    reg: float = 0.06,
     step: float = 0.1,
     l: int = 2,  # noqa: E741
     scale: tuple[float, float] = (1.0, 5.0),
 ) -> Made:
     """A release by the paper's recipe: `shape` padded or simple, observed ratings kept or not, c
-    contributors."""
+    contributors. `rank` and `reg` are of the model; `reg` also of the shadow's, where the model is given."""
     asked: dict = {"shape": shape, "keep_observed": keep_observed, "c": c, "rare": rare, "step": step, "l": l}
-    asked |= {"scale": scale, "rank": model.p.shape[1] if model else rank}
+    asked |= {"scale": scale, "rank": model.p.shape[1] if model else rank, "reg": reg}
     shadow = functools.cache(lambda: grouped(ratings[present_in(ratings.shape[0])], k, **asked))
-    model = model or fit(ratings, rank, c if rare is None else rare)
+    model = model or fit(ratings, rank, c if rare is None else rare, reg=reg)
     group_of = bisect(np.hstack([model.p, model.user[:, None]]), k)
     n_groups = int(group_of.max()) + 1
     belongs = sp.csr_array(

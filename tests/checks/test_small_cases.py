@@ -195,7 +195,7 @@ def test_single_rating_published_verbatim_fails(opened):
     found = result(opened(simple()), "contributors")
     # One cell has one contributor (group 0, item 2: 3, published as 3.0).
     assert found.n == 1
-    assert "100.0% of them agree to the digit" in found.detail
+    assert "100.0% to the digit" in found.detail
 
 
 def test_intervals():

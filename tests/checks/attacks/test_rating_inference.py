@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checks.attacks import rating_inference
-from checks.attacks.rating_inference import EVERYTHING, _compare, _others, found_record, own_record
+from checks.attacks.rating_inference import (
+    EVERYTHING,
+    _compare,
+    _others,
+    find_exposed,
+    found_record,
+    own_record,
+    read_everybody,
+)
+from checks.evidence import release_view
 from checks.evidence.views.raw import raw_view
 from checks.linkage.drawn_knowledge import draw_knowledge
 from checks.linkage.knowledge import Model
@@ -17,7 +26,7 @@ from checks.stats import clustered
 
 NO = np.nan
 
-# Two groups of three; published are 4.7, 4, 3, – and –, 1.5, 3.5, 2.
+# Two groups of three; published are 4.7, 4, 3, – and –, 1.5, 3.5, 2. Half-way values: 1.5 is 1, 3.5 is 3, 4.5 is 5.
 RATINGS = np.array(
     [
         [5, 4, NO, NO],  # read 4.7 and 4: both right.        Others' means 4.5, 7/3: one right.
@@ -25,7 +34,7 @@ RATINGS = np.array(
         [4, 4, NO, NO],  # 4.7, 4: one.                       5, 7/3: none.
         [NO, 1, NO, 2],  # 1.5, 2: both.                      10/3, 2: one.
         [NO, NO, 3, 2],  # 3.5, 2: both.                      3.5, 2: both.
-        [NO, 2, 4, NO],  # 1.5, 3.5: both.                    3, 3: none.
+        [NO, 2, 4, NO],  # 1.5, 3.5: neither.                 3, 3: none.
     ]
 )
 PUBLISHED = np.array([[4.7, 4, 3, NO], [NO, 1.5, 3.5, 2]], dtype=np.float32)
@@ -53,12 +62,72 @@ def result(case):
 
 def test_the_right_record_by_hand(six):
     reading = own_record(six, all_people(six))
-    assert reading.right.tolist() == [2, 2, 1, 2, 2, 2]
+    assert reading.right.tolist() == [2, 2, 1, 2, 2, 0]
     assert reading.guessed.tolist() == [1, 2, 0, 1, 2, 0]
     assert reading.trials.tolist() == [2] * 6
-    assert reading.risk.rate == pytest.approx(11 / 12)
-    assert reading.risk.gain == pytest.approx(5 / 6)
+    assert reading.risk.rate == pytest.approx(9 / 12)
+    assert reading.risk.gain == pytest.approx(3 / 6)
     assert reading.found == 1.0
+
+
+def test_everybody_by_hand(six, monkeypatch):
+    for cells in (1, 2_000_000):  # a block per group, or one for both
+        monkeypatch.setattr(release_view, "BLOCK_CELLS", cells)
+        people, groups = read_everybody(made.Case(made.Release(six.release.directory), six.truth))
+        order = all_people(six)
+        assert people.hits[order].tolist() == [2, 2, 1, 2, 2, 0]
+        # The other members' levels are 1/6, 0.71, 0.54, −1/8, −0.58, −0.71. They change who is right for the sixth: 3 −
+        # 0.71 is 2.
+        assert people.luck[order].tolist() == [1, 2, 0, 1, 2, 1]
+        assert people.trials[order].tolist() == [2] * 6
+        assert [groups.hits.tolist(), groups.luck.tolist(), groups.trials.tolist()] == [
+            [5, 4],
+            [3, 3],
+            [6, 6],
+        ]
+
+
+def test_a_single_person_is_one_too_many(releases, tmp_path):
+    """One group shows what one of its members rated; the average hardly moves."""
+    release = releases["padded"]
+    person = int(np.diff(release.ratings.indptr).argmax())
+    values = release.values.copy()
+    own = slice(*release.ratings.indptr[person : person + 2])
+    values[release.group_of[person], release.ratings.indices[own]] = release.ratings.data[own]
+    found = result(made.case(release.but(values=values), tmp_path / "x"))
+    assert not found.passed
+    assert found.ci_high < 0.42
+    assert "are 1 of 300 people" in found.detail
+    people = next(o for o in found.outcomes if o.knowledge == "everybody's own record, people")
+    assert people.risk.successes == 1
+
+
+def test_a_group_that_shows_all_its_members_is_exposed(tmp_path):
+    """Nobody has enough ratings to be sure of one; five people together have."""
+    draw = np.random.default_rng(3)
+    ratings = made.csr(
+        np.repeat(np.arange(100), 8), np.tile(np.arange(8), 100), draw.choice([1, 5], 800), (100, 8)
+    )
+    ratings.data[:40] = np.tile([1, 5], 20)  # the first five agree
+    values = np.full((20, 8), 3, np.float32)
+    values[0] = ratings.data[:8]
+    case = made.case(made.Made(ratings, np.arange(100) // 5, values, k=5), tmp_path / "x")
+    people, groups = find_exposed(case)
+    assert (people.exposed, groups.exposed, groups.tested) == (0, 1, 20)
+    assert groups.highest > 0.5 > people.highest
+
+
+@pytest.mark.parametrize(("alike", "exposed"), [(5, 0), (1, 1)])
+def test_a_level_that_all_members_share_exposes_nobody(tmp_path, alike, exposed):
+    """Five people who rate everything with 5 are shown as that; one of them among others is not to be."""
+    draw = np.random.default_rng(6)
+    table = draw.choice([1, 2, 3], (100, 40)).astype(float)
+    table[:alike] = 5
+    values = np.full((20, 40), 2, np.float32)
+    values[0] = 5
+    release = made.Made(matrix(table), np.arange(100) // 5, values, k=5)
+    people, _ = find_exposed(made.case(release, tmp_path / "x"))
+    assert people.exposed == exposed
 
 
 def test_wrong_record_is_read_and_its_gaps_are_guessed(six):
@@ -108,7 +177,7 @@ def test_single_contributors_and_raw_data_reveal_ratings(case):
     opened = case("single contributors")
     found = result(opened)
     assert not found.passed
-    assert found.ci_low > 0.65
+    assert found.ci_low > 0.55
     raw = result(raw_view(opened))
     assert (raw.passed, raw.control) == (False, True)
     assert raw.observed == pytest.approx(1)
@@ -173,4 +242,4 @@ def test_movielens(real_data, tmp_path):
     assert bounds[3][0]
     assert bounds[3][2] < 0.3
     assert not bounds[1][0]
-    assert bounds[1][1] > 0.7
+    assert bounds[1][1] > 0.6
