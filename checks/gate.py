@@ -24,6 +24,7 @@ from checks.evidence.views.raw import RawRelease
 from checks.reconstruction.estimated_ratings import ratings_view
 from checks.registry import Check, registered
 from checks.result import CheckResult, Finding, Verdict
+from checks.stats import attempts_so_far
 from tasks.config import Source
 from tasks.config.gate import check_names
 from tasks.engine import Engine, single_threaded
@@ -47,7 +48,8 @@ def judge(
     """Run the whole gate on a candidate and return its verdict.
 
     A source that cannot be read is a usage error, and a full disk ends the gate without a verdict; everything else is
-    part of the verdict. `protect` names the attributes that the release must not reveal.
+    part of the verdict. `protect` names the attributes that the release must not reveal. Intervals are widened for the
+    attempts at this snapshot inside `corrected_for(attempts)` (checks/stats.py).
     """
     try:
         case = candidate_case(release_dir, Path(private_dir), source, snapshot, engine, protect)
@@ -108,7 +110,7 @@ def judge_case(
         for name in check_names()
         if name not in finished
     ]
-    return Verdict(results + silent)
+    return Verdict(results + silent, attempts_so_far())
 
 
 def run_attack(name: str, case: Case) -> dict[str, Any]:
@@ -177,6 +179,10 @@ def _settle(check: Check, finding: Finding, threshold: float) -> CheckResult:
     detail = finding.detail
     if reasons:
         detail = f"Void: {'; '.join(reasons)}. {detail}"
+    if (
+        attempts_so_far() > 1 and finding.ci_low is not None
+    ):  # the public reads lines, not the owner's verdict
+        detail = f"Attempt {attempts_so_far():,} at this snapshot. {detail}"
     if loosened:
         detail = f"The owner loosened the threshold to {threshold:g} (default {check.threshold:g}). {detail}"
     return CheckResult(
@@ -217,5 +223,6 @@ def _unreadable_candidate(problem: Refused, thresholds: dict[str, float]) -> Ver
     """Return a verdict in which every check has failed because there is nothing to examine."""
     checks = registered().values()
     return Verdict(
-        [_unfinished(c, thresholds.get(c.name, c.threshold), f"not run: {problem.what}") for c in checks]
+        [_unfinished(c, thresholds.get(c.name, c.threshold), f"not run: {problem.what}") for c in checks],
+        attempts_so_far(),
     )

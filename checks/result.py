@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from checks.stats import Risk
+from checks.stats import Risk, error_share
 
 TOPS = (1, 5, 10, 100)
 Severity = Literal["gate", "advisory"]
@@ -128,9 +128,19 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Hold all results of the gate."""
+    """Hold all results of the gate.
+
+    `attempts` counts the releases of this snapshot that the gate has judged, this one included: the intervals are
+    widened for them.
+    """
 
     checks: list[CheckResult]
+    attempts: int = 1
+
+    @property
+    def interval_level(self) -> str:
+        """Return the level of the intervals in words: 95 % for the first attempt."""
+        return f"{100 * (1 - error_share(self.attempts)):.4g} %"
 
     @property
     def passed(self) -> bool:
@@ -177,12 +187,17 @@ class Verdict:
             sentences.append(
                 f"{_counted(len(self.not_applicable), 'check')} {verb} not applicable to this release."
             )
+        if self.attempts > 1:
+            sentences.append(
+                f"Attempt {self.attempts:,} at this snapshot: intervals are of {self.interval_level}, not 95 %."
+            )
         return " ".join(sentences)
 
     def to_json(self) -> dict[str, Any]:
         """Return verdict.json (private): the lines of checks.json, and under `attacks` what each attack achieved."""
         return {
             "passed": self.passed,
+            "attempts": self.attempts,
             "failed": self.failed,
             "loosened": [check.name for check in self.checks if check.loosened],
             "checks": [check.to_json() for check in self.checks],

@@ -1,22 +1,64 @@
-"""Compute risks from counts: all confidence intervals and residuals over a baseline."""
+"""Compute risks from counts: all confidence intervals and residuals over a baseline.
 
+All intervals take their width from one place (`interval_z`). Whoever tries seeds, secrets or settings until a release
+passes has as many chances as attempts; so the gate computes intervals of 1 − 0.05 / attempts instead of 95 %
+(Bonferroni). The number is a context variable that only `corrected_for` sets and resets: it cannot leak into another
+run, and no check has to hand it on. A `Risk` keeps the width it was made with, because its interval is read later. A
+bound that must *show* harm before a release is refused (a lower end) keeps 95 % (`Risk.uncorrected`): widening it would
+make passing easier.
+"""
+
+import contextlib
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 from numba import njit
-from scipy.stats import beta, binom
+from scipy.stats import beta, binom, norm, rankdata
 
 Z95 = 1.959963984540054
 FALSE_ALARM = 0.05  # chance of exposing anybody at all by luck, however many people and attempts are examined
 EXPOSED_FROM = 0.5  # gain over luck beyond which an attacker is more often right about a person than wrong
+MOST_FOR_EXACT_ORDER = 200
+FEWEST_NEIGHBOURS = 1_000
+ERROR_SHARE = 0.05  # of intervals that miss the true figure, over all attempts together
+
+_ATTEMPTS: ContextVar[int] = ContextVar("attempts", default=1)
 
 
-def wilson(successes: float, n: float, z: float = Z95) -> tuple[float, float]:
+@contextlib.contextmanager
+def corrected_for(attempts: int) -> Iterator[None]:
+    """Widen every interval computed inside for the number of attempts at the same snapshot."""
+    token = _ATTEMPTS.set(max(1, attempts))
+    try:
+        yield
+    finally:
+        _ATTEMPTS.reset(token)
+
+
+def attempts_so_far() -> int:
+    """Return the number of attempts that intervals are widened for."""
+    return _ATTEMPTS.get()
+
+
+def error_share(attempts: int | None = None) -> float:
+    """Return how many of the intervals may miss the true figure: 0.05, shared among the attempts."""
+    return ERROR_SHARE / max(1, attempts_so_far() if attempts is None else attempts)
+
+
+def interval_z() -> float:
+    """Return the half-width of intervals, in standard deviations."""
+    return Z95 if attempts_so_far() == 1 else float(norm.isf(error_share() / 2))
+
+
+def wilson(successes: float, n: float, z: float | None = None) -> tuple[float, float]:
     """Return the Wilson score interval of a share; (0, 1) without any trial."""
     if n <= 0:
         return 0.0, 1.0
+    z = interval_z() if z is None else z
     share = successes / n
     centre = share + z * z / (2 * n)
     spread = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
@@ -35,7 +77,7 @@ def difference(one: tuple[float, float], other: tuple[float, float]) -> tuple[fl
 
 
 def weighted_sum(
-    shares: Sequence[tuple[float, float]], weights: Sequence[float], z: float = Z95
+    shares: Sequence[tuple[float, float]], weights: Sequence[float], z: float | None = None
 ) -> tuple[float, float]:
     """Return the interval of Σ weight · share for independent shares, each given as (successes, trials), and positive
     weights: the Wilson intervals are combined as in Newcombe's difference (MOVER, [Zou2008])."""
@@ -54,6 +96,57 @@ def residual(risk: float, baseline: float) -> float:
     return (risk - baseline) / (1 - baseline) if baseline < 1 else 0.0
 
 
+def chance_of_order(order: np.ndarray, values: np.ndarray, draw: np.random.Generator) -> float:
+    """Return how likely a random order follows these values, or their reverse, as closely as this one does.
+
+    With few values by the exact distribution of Kendall's inversions, equal values in an order drawn by chance; with
+    more, by Spearman's correlation, whose variance over all orders is exactly 1 / (n − 1) and whose tails are thinner
+    than the normal distribution's: the answer is never too small.
+    """
+    n = len(order)
+    if n < 2 or (values == values[0]).all():
+        return 1.0
+    place = np.lexsort((draw.random(n), order))
+    if n <= MOST_FOR_EXACT_ORDER:
+        rank = np.empty(n, np.int64)
+        rank[np.lexsort((draw.random(n), values))] = np.arange(n)
+        apart = rank[place]
+        inversions = int(np.triu(apart[:, None] > apart[None, :]).sum())
+        extreme = min(inversions, n * (n - 1) // 2 - inversions)
+        return min(1.0, 2 * float(_inversion_chances(n)[extreme]))
+    r = np.corrcoef(np.arange(n), rankdata(values)[place])[0, 1]
+    return float(2 * norm.sf(abs(r) * math.sqrt(n - 1)))
+
+
+def chance_of_neighbours(order: np.ndarray, values: np.ndarray, draw: np.random.Generator) -> float:
+    """Return how likely neighbours in a random order have values as alike, or unlike, as in this one ([Wald1943]).
+
+    It finds numbers given block by block, with the blocks in a random order. The normal distribution serves for
+    thousands of values, and its tail is doubled, because that of sums of products is slightly heavier; with fewer
+    values nothing is tested (1).
+    """
+    n = len(order)
+    if n < FEWEST_NEIGHBOURS or (values == values[0]).all():
+        return 1.0
+    x = rankdata(values)[np.lexsort((draw.random(n), order))] - (n + 1) / 2
+    squares, fourth = float((x**2).sum()), float((x**4).sum())
+    mean = -squares / (n - 1)
+    variance = (squares**2 - fourth) / (n - 1) + (squares**2 - 2 * fourth) / ((n - 1) * (n - 2)) - mean**2
+    z = (float(x @ np.roll(x, 1)) - mean) / math.sqrt(variance)
+    return min(1.0, 4 * float(norm.sf(abs(z))))
+
+
+@cache
+def _inversion_chances(n: int) -> np.ndarray:
+    """Return the chance that a random order of n has at most so many inversions, for every number of them."""
+    chances = np.ones(1)
+    for count in range(2, n + 1):  # the next element causes 0 … count − 1 inversions, each as likely
+        sums = np.concatenate([np.zeros(1), np.cumsum(np.concatenate([chances, np.zeros(count - 1)]))])
+        first = np.maximum(np.arange(len(sums) - 1) - count + 1, 0)
+        chances = (sums[1:] - sums[first]) / count
+    return np.minimum(np.cumsum(chances), 1.0)
+
+
 def beyond_chance(successes: int, n: int, chance: float) -> bool:
     """Return True when chance alone gives this many successes less than once in a million times."""
     return bool(binom.sf(successes - 1, n, chance) < 1e-6)
@@ -70,13 +163,19 @@ class Risk:
 
     The baseline is NaN when it was not measured. `ceiling` is the maximum that one trial can count: finding a
     group of five identifies one of its members with a probability of 1/5, so a trial counts 0 to 1/5 and the interval
-    is computed for the trials' share of the ceiling.
+    is computed for the trials' share of the ceiling. `z` is the half-width of the interval in standard deviations.
     """
 
     successes: float
     n: int
     baseline: float = 0.0
     ceiling: float = 1.0
+    z: float = field(default_factory=interval_z)
+
+    @property
+    def uncorrected(self) -> "Risk":
+        """Return the same risk with the 95 % interval of a single attempt, for bounds that must show harm."""
+        return replace(self, z=Z95)
 
     @property
     def rate(self) -> float:
@@ -86,7 +185,7 @@ class Risk:
     @property
     def interval(self) -> tuple[float, float]:
         """Return the Wilson interval of the rate."""
-        low, high = wilson(self.successes / self.ceiling, self.n)
+        low, high = wilson(self.successes / self.ceiling, self.n, self.z)
         return low * self.ceiling, high * self.ceiling
 
     @property
@@ -102,13 +201,13 @@ class Risk:
 
 
 def correlation(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
-    """Return Pearson's r with Fisher's 95 % interval; (0, 0, 0) when one side is constant."""
+    """Return Pearson's r with Fisher's interval; (0, 0, 0) when one side is constant."""
     if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return 0.0, 0.0, 0.0
     r = float(np.corrcoef(x, y)[0, 1])
     if len(x) <= 3:
         return r, -1.0, 1.0
-    centre, spread = math.atanh(max(-0.999999, min(0.999999, r))), Z95 / math.sqrt(len(x) - 3)
+    centre, spread = math.atanh(max(-0.999999, min(0.999999, r))), interval_z() / math.sqrt(len(x) - 3)
     return r, math.tanh(centre - spread), math.tanh(centre + spread)
 
 
@@ -142,8 +241,9 @@ def correlations(starts, x, y):  # type: ignore[no-untyped-def]
     return out
 
 
-def fisher_low(r: np.ndarray, n: np.ndarray, z: float = Z95) -> np.ndarray:
+def fisher_low(r: np.ndarray, n: np.ndarray, z: float | None = None) -> np.ndarray:
     """Return the lower end of Fisher's interval of each r; −1 with three pairs or fewer."""
+    z = interval_z() if z is None else z
     inside = np.arctanh(np.clip(r, -0.999999, 0.999999))
     return np.where(n > 3, np.tanh(inside - z / np.sqrt(np.maximum(n - 3, 1))), -1.0)
 

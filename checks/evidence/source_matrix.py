@@ -37,6 +37,9 @@ GRAINS = 4_096  # equal parts of the listed users, of which ranges are put toget
 STRANGER_GRAINS = 256  # people who are not in the release are distributed over these by a hash of their id
 COLUMNS = {"users": np.int32, "items": np.int32, "ratings": np.float32, "times": np.int64}
 DAY_SECONDS = 86_400
+FIRSTS = ("first-users", "first-items")
+MOST_FIRSTS = 50_000  # ids whose first row is kept: enough to find any order
+NOWHERE = 2**62  # row of an id that the source does not have, or that was not looked for
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,8 @@ class Matrix:
     file.
 
     `days` is when each rating was given (since 1970), where the source has it; `raters` counts each item's raters in
-    the whole source; `seen` marks the listed people whom the source has at all.
+    the whole source; `seen` marks the listed people whom the source has at all; `first_rows` and `first_item_rows` are
+    the rows of the source in which each listed person and item first occurs (NOWHERE: not known).
     """
 
     ratings: sp.csr_array
@@ -87,6 +91,8 @@ class Matrix:
     seen: np.ndarray
     unlisted_users: int
     unlisted_items: int
+    first_rows: np.ndarray
+    first_item_rows: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -164,6 +170,7 @@ def write_runs(blocks: Iterable["RatingBlock"], ids: Ids, place: Path, name: str
 def _write_run(blocks: list["RatingBlock"], ids: Ids, place: Path, name: str) -> Run:
     users, strangers = _numbers([block.users for block in blocks], ids.users)
     items, missing = _numbers([block.items for block in blocks], ids.items)
+    firsts = _first_rows(users, len(ids.users)), _first_rows(items, len(ids.items))
     digests = pd.util.hash_array(strangers.to_numpy(zero_copy_only=False))
     away = -1 - np.minimum(users, -1)  # the position among the strangers, where it is one
     grains = users // _grain(len(ids.users))
@@ -183,10 +190,22 @@ def _write_run(blocks: list["RatingBlock"], ids: Ids, place: Path, name: str) ->
         for column, values in columns.items():
             (values if order is None else values[order]).tofile(place / f"{name}.{column}")
         digests.tofile(place / f"{name}.strangers")
+        for kind, found in zip(FIRSTS, firsts, strict=True):
+            found.tofile(place / f"{name}.{kind}")
     counts = np.bincount(grains, minlength=GRAINS + STRANGER_GRAINS)
     edges = np.concatenate([[0], np.cumsum(counts)])
     rows_read = sum(getattr(block, "rows_read", len(block.ratings)) for block in blocks)
     return Run(name, edges, missing, timed, rows_read)
+
+
+def _first_rows(numbers: np.ndarray, count: int) -> np.ndarray:
+    """Return ids that occur, and the first row of each: of every n-th id where there are more than MOST_FIRSTS."""
+    first = np.full(count, NOWHERE, np.int64)
+    rows = np.flatnonzero(numbers >= 0)[::-1]  # backwards: what is assigned last, the first row, stays
+    first[numbers[rows]] = rows
+    some = np.arange(0, count, max(1, -(-count // MOST_FIRSTS)))
+    there = some[first[some] < NOWHERE]
+    return np.stack([there, first[there]])
 
 
 def _grain(users: int) -> int:
@@ -225,15 +244,16 @@ def join(runs: list[Run], ids: IdArrays, place: Path, engine: Engine | None = No
             "the source has no ratings", where="source", remedy="name the source this release was made from"
         )
     timed = all(run.timed for run in runs)
+    sizes = (len(ids.users), len(ids.items))
+    first_rows = [_joined_firsts(runs, place, kind, size) for kind, size in zip(FIRSTS, sizes, strict=True)]
     runs = [run for run in runs if run.edges[-1]]
     unlisted_users = len(np.unique(np.concatenate([_strangers(run, place) for run in runs])))
     missing = pc.unique(pa.concat_arrays([run.missing_items for run in runs]))
     bare = [replace(run, missing_items=run.missing_items[:0]) for run in runs]
-    size = (len(ids.users), len(ids.items))
     ranges = _ranges(np.sum([np.diff(run.edges) for run in runs], axis=0))
-    parts = (engine or Engine()).map(_join_range, ranges, runs=bare, place=place, size=size, timed=timed)
+    parts = (engine or Engine()).map(_join_range, ranges, runs=bare, place=place, size=sizes, timed=timed)
     for run in runs:
-        for column in (*COLUMNS, "strangers"):
+        for column in (*COLUMNS, *FIRSTS, "strangers"):
             (place / f"{run.name}.{column}").unlink(missing_ok=True)
     listed = [part for part in parts if part["rated"] is not None]
     indptr = np.concatenate([[0], *(part["rated"] for part in listed)]).cumsum()
@@ -243,13 +263,24 @@ def join(runs: list[Run], ids: IdArrays, place: Path, engine: Engine | None = No
     firsts = [first for first, _ in ranges if first < GRAINS]
     arrays = {name: _joined(place, name, firsts, kind) for name, kind in kinds.items()}
     return Matrix(
-        sp.csr_array((arrays["ratings"], arrays["items"], indptr), shape=size),
+        sp.csr_array((arrays["ratings"], arrays["items"], indptr), shape=sizes),
         arrays.get("days"),
         np.sum([part["raters"] for part in parts], axis=0),
         np.concatenate([np.zeros(0, dtype=bool), *(part["seen"] for part in listed)]),
         unlisted_users,
         len(missing),
+        *first_rows,
     )
+
+
+def _joined_firsts(runs: list[Run], place: Path, kind: str, count: int) -> np.ndarray:
+    """Return the first row of each id over all runs, in the order of the source; NOWHERE where it is not known."""
+    firsts, start = np.full(count, NOWHERE, np.int64), 0
+    for run in runs:
+        there, rows = np.fromfile(place / f"{run.name}.{kind}", np.int64).reshape(2, -1)
+        firsts[there] = np.minimum(firsts[there], rows + start)
+        start += int(run.edges[-1])
+    return firsts
 
 
 def _ranges(rows: np.ndarray) -> list[tuple[int, int]]:

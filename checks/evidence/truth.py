@@ -53,7 +53,8 @@ class Truth:
     in the source at all; `days` is when each rating was given, in days since 1970, where the source has it;
     `attributes` is what the source knows of people beside their ratings, a row per user and null where it knows
     nothing; `items` are the names of the columns; `salt` is the release's fingerprint, from which the judge draws whom
-    to attack and with which knowledge; `files` are the working files from which the ratings are mapped, if any.
+    to attack and with which knowledge; `files` are the working files from which the ratings are mapped, if any;
+    `first_rows` and `first_item_rows` are the rows of the source in which each person and item first occurs.
     """
 
     membership: Membership
@@ -68,6 +69,8 @@ class Truth:
     salt: str = ""
     files: tempfile.TemporaryDirectory | None = None
     attributes: dict[str, pa.DictionaryArray] = field(default_factory=dict)
+    first_rows: np.ndarray | None = None
+    first_item_rows: np.ndarray | None = None
 
     @property
     def users(self) -> int:
@@ -221,6 +224,8 @@ class Truth:
             release.fingerprint,
             files,
             attributes or {},
+            matrix.first_rows,
+            matrix.first_item_rows,
         )
 
 

@@ -31,6 +31,7 @@ from checks.inference.regression import fit
 from checks.inference.training_data import TrainingSet
 from checks.reconstruction.estimated_ratings import ratings_view
 from checks.result import Outcome
+from checks.stats import error_share
 from tasks.engine import Engine
 
 MIXING_C = 1.0
@@ -266,7 +267,7 @@ def evaluate(
     The cut-off is where recalls are equal or, where nothing was learned from these records (`found_elsewhere`), the one
     the inferrer brought along.
     """
-    z = float(norm.isf(0.025 / len(who.questions)))
+    z = float(norm.isf(error_share() / 2 / len(who.questions)))
     groups = case.truth.row_of_user[who.people[who.tested]]
     labels, folds = who.labels[who.tested], who.folds[who.tested]
     found = []

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.stats import rankdata
 
-from checks.stats import Z95, Risk, clustered, weighted_sum, wilson
+from checks.stats import Risk, clustered, interval_z, weighted_sum, wilson
 
 GUESS = 0.5
 
@@ -84,7 +84,6 @@ class BalancedPrecision(Risk):
     recalls: tuple[Risk, Risk] = (Risk(0, 0), Risk(0, 0))
     together: Risk | None = None
     weight: float = 0.5
-    z: float = Z95
 
     @property
     def rate(self) -> float:
@@ -129,7 +128,7 @@ def measure_balanced_precision(
     weights: np.ndarray,
     *,
     share: float,
-    z: float = Z95,
+    z: float | None = None,
     found_elsewhere: bool = False,
 ) -> BalancedPrecision:
     """Measure these answers where this share of all people is of the class; `found_elsewhere`: the cut-off was not
@@ -151,7 +150,8 @@ def measure_balanced_precision(
         together = _effective(right, alike, groups)
     return BalancedPrecision(
         float(right.sum()), len(right), GUESS,
-        recalls=(recalls[0], recalls[1]), together=together, weight=rarity_weight(share), z=z,
+        recalls=(recalls[0], recalls[1]), together=together, weight=rarity_weight(share),
+        z=interval_z() if z is None else z,
     )  # fmt: skip
 
 

@@ -60,14 +60,15 @@ def _sample(people: Membership, salt: str) -> pa.Array:
 
 def _columns(people: Membership) -> tuple[pa.Array, ...]:
     """Return ids, pseudonyms and the part of the pseudonyms that differs."""
-    return people.users, people.pseudonyms, _cores(people)
+    return people.users, people.pseudonyms, pseudonym_cores(people)
 
 
-def _cores(people: Membership) -> pa.Array:
-    return pa.array(_strip_common_ends(people.pseudonyms.to_pylist()), pa.string())
+def pseudonym_cores(people: Membership) -> pa.Array:
+    """Return the part of every pseudonym in which they differ."""
+    return pa.array(strip_common_ends(people.pseudonyms.to_pylist()), pa.string())
 
 
-def _strip_common_ends(names: list[str]) -> list[str]:
+def strip_common_ends(names: list[str]) -> list[str]:
     """Remove the beginning and the end that all names have in common ("user-…"); a single name stays as it is."""
     if len(names) < 2:
         return names
@@ -129,13 +130,13 @@ def _order_correlations(case: Case) -> list[float]:
     """Return how far pseudonyms, and numbers and rows of single people's records, follow their ids or classes."""
     truth, rows = case.truth, case.truth.row_of_user
     there = np.flatnonzero(rows >= 0)
-    names: list[tuple[pa.Array, np.ndarray]] = [(_cores(truth.membership), np.arange(len(rows)))]
+    names: list[tuple[pa.Array, np.ndarray]] = [(pseudonym_cores(truth.membership), np.arange(len(rows)))]
     if case.single:
         names += [(pa.array(name), there) for name in (case.release.groups[rows[there]], rows[there])]
     orders = []
     for name, people in names:
-        chosen, rank = pa.array(people), _ranks(name)
-        orders.append(_order(rank, _ranks(truth.membership.users.take(chosen))))
+        chosen, rank = pa.array(people), ranks_of(name)
+        orders.append(_order(rank, ranks_of(truth.membership.users.take(chosen))))
         orders += [z for known in truth.attributes.values() for z in _class_orders(rank, known.take(chosen))]
     return orders
 
@@ -154,8 +155,9 @@ def _order(first: np.ndarray, second: np.ndarray) -> float:
     return float(np.corrcoef(first, second)[0, 1] * np.sqrt(len(first) - 1))
 
 
-def _ranks(names: pa.Array) -> np.ndarray:
+def ranks_of(names: pa.Array) -> np.ndarray:
+    """Return the places of names in their order: of numbers by size, of others alphabetically."""
     try:
-        return pc.rank(pc.cast(names, pa.int64())).to_numpy()
+        return pc.rank(pc.cast(names, pa.int64())).to_numpy().astype(np.int64)
     except pa.ArrowInvalid:  # names that are no numbers: in alphabetical order
-        return pc.rank(names).to_numpy()
+        return pc.rank(names).to_numpy().astype(np.int64)

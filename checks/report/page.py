@@ -16,9 +16,9 @@ from tasks.store import read_json, write_bytes
 
 def write_report(release_dir: Path, verdict: Verdict, utility_dir: Path, words: MethodWords) -> None:
     """Write report.html into the release's directory; the same inputs give the same bytes."""
-    page = render_html(
-        "report.html.j2", verdict=verdict, about=words.about, **_described(release_dir, utility_dir)
-    )
+    described = _described(release_dir, utility_dir)
+    described["facts"] |= {"Attempts at this snapshot": _attempts(verdict)}
+    page = render_html("report.html.j2", verdict=verdict, about=words.about, **described)
     write_bytes(release_dir / "report.html", page.encode())
 
 
@@ -43,6 +43,13 @@ def _described(release_dir: Path, utility_dir: Path) -> dict[str, Any]:
         "utility": _utility(utility_dir, single=single),
         "plots": plots,
     }
+
+
+def _attempts(verdict: Verdict) -> str:
+    """Say how many releases of this snapshot the gate has judged, and how wide intervals are for it."""
+    if verdict.attempts == 1:
+        return "1, this release"
+    return f"{verdict.attempts:,}, this release included; intervals are widened to {verdict.interval_level} for it"
 
 
 def _facts(manifest: dict[str, Any], *, single: bool) -> dict[str, str]:

@@ -58,6 +58,7 @@ def verdict_result(verdict: "Verdict", published: Path) -> CommandResult:
     answer = {
         "status": "passed" if verdict.passed else "refused",
         "verdict": verdict.headline,
+        "attempts": verdict.attempts,
         "published": str(published),
         "checks": [check.to_json() for check in verdict.checks],
     }

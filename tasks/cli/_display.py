@@ -54,7 +54,7 @@ def show(result: dict[str, Any]) -> None:
         _comparison(result)
         return
     for key, value in result.items():
-        if key in ("checks", "cells", "rows", "results", "advice"):
+        if key in ("checks", "cells", "rows", "results", "advice", "larger_k"):  # the refusal says which k
             continue
         if isinstance(value, dict):
             _pairs(key, value)
@@ -86,7 +86,7 @@ def _checks(title: str, checks: list[dict[str, Any]]) -> None:
     if not checks:
         return
     table = Table(title=title, title_justify="left")
-    for column in ("check", "verdict", "observed", "95 % interval", "threshold", "n", "what it says"):
+    for column in ("check", "verdict", "observed", "interval", "threshold", "n", "what it says"):
         table.add_column(column)
     for check in checks:
         advisory = check["severity"] == "advisory"

@@ -25,9 +25,13 @@ def describe(
         where, utility = published, private / "utility"
     manifest = read_json(where / "manifest.json") if where and (where / "manifest.json").exists() else {}
     checks = manifest.get("checks", [])
+    judgement = (private if refusal is None else validated / "private") / "verdict.json"
+    attempts = read_json(judgement).get("attempts", 1) if checks and judgement.exists() else None
+    verdict = Verdict([CheckResult.from_json(line) for line in checks], attempts or 1)
     return {
         "status": "refused" if refusal else "published",
-        "verdict": Verdict([CheckResult.from_json(line) for line in checks]).headline if checks else None,
+        "verdict": verdict.headline if checks else None,
+        "attempts": attempts,
         "why": refusal.what if refusal else None,
         "published": None if refusal else str(published),
         "candidate": str(where) if isinstance(refusal, AwaitsApproval) else None,

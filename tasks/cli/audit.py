@@ -23,7 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> CommandResult:
     """Run every check and attack of the gate."""
     from checks.gate import audit
+    from checks.stats import corrected_for
     from tasks.cli._display import progress_bars
+    from tasks.data.attempts import count_for_audit
     from tasks.engine import engine
     from tasks.store import owner_only
 
@@ -31,7 +33,8 @@ def run(options: argparse.Namespace) -> CommandResult:
     private = require_directory(options.private, "--private")
     source, thresholds = source_from_options(options, published)
     protect = protected_attributes_from_options(options, source, private)
-    with owner_only(), engine() as workers, progress_bars() as progress:
+    attempts = count_for_audit(private, published)
+    with owner_only(), engine() as workers, progress_bars() as progress, corrected_for(attempts):
         report = functools.partial(progress, "audit")
         verdict = audit(published, private, source, None, thresholds, workers, report, protect)
     return verdict_result(verdict, published)

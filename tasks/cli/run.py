@@ -1,11 +1,16 @@
 """Make one release: all steps, the gate, publication."""
 
 import argparse
+import datetime
 import sys
+from typing import TYPE_CHECKING, Any
 
 from tasks.cli._command import DONE, REFUSED, CommandResult, add_snapshot, add_store
-from tasks.config import load, snapshot_date
+from tasks.config import ReleaseConfig, load, snapshot_date
 from tasks.errors import Refused
+
+if TYPE_CHECKING:
+    from tasks.store import Store
 
 HELP = "make one release: all steps, the gate, publication"
 
@@ -15,6 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", metavar="CONFIG", help="release file (TOML)")
     add_snapshot(parser, required=True)
     add_store(parser)
+    text = "after a refusal, try larger k without publishing anything, and say which would pass"
+    parser.add_argument("--find-k", action="store_true", help=text)
 
 
 def run(options: argparse.Namespace) -> CommandResult:
@@ -40,5 +47,26 @@ def run(options: argparse.Namespace) -> CommandResult:
     answer = describe(config, snapshot, store, refusal, judged=judged)
     if refusal:
         print(refusal, file=sys.stderr)  # noqa: T201 - why it was refused, whatever form the answer has
+    if refusal and options.find_k:
+        failed = [one["name"] for one in answer["checks"] if one["severity"] == "gate" and not one["passed"]]
+        answer["larger_k"] = _try_larger_k(config, snapshot, store, failed)
     answer |= {"seconds": seconds, "peak_rss_bytes": memory.peak_bytes}
     return CommandResult(answer, REFUSED if refusal else DONE)
+
+
+def _try_larger_k(
+    config: ReleaseConfig, snapshot: datetime.date, store: "Store", failed: list[str]
+) -> dict[str, Any] | None:
+    """Find the k that would pass, and print it below the refusal; None where larger groups do not help."""
+    from tasks import methods
+    from tasks.cli._display import progress_bars
+    from tasks.studies.larger_k import find_k, in_words
+
+    if methods.method(config).publishes_persons or not methods.depends_on_k(failed):
+        found, words = None, "no larger k was tried: it would not help against what refused this release"
+    else:
+        with progress_bars() as progress:
+            found = find_k(config, snapshot, store, progress)
+        words = in_words(found)
+    print(f"  {words}", file=sys.stderr)  # noqa: T201 - part of the refusal
+    return found

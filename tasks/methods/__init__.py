@@ -7,6 +7,7 @@ purpose: the DAG file draws its boxes from these graphs while it is parsed.
 May import config and errors; groupings and profilers inside functions only.
 """
 
+from collections.abc import Collection
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -17,6 +18,9 @@ from tasks.errors import UsageError
 from tasks.methods._base import Graph, Method, Words
 
 __all__ = ["Graph", "Method", "Words"]
+
+# Checks that fail, or pass, whatever k is.
+UNRELATED_TO_K = frozenset({"integrity", "pseudonyms", "ordering", "attribute-inference"})
 
 
 def registered() -> dict[str, Method]:
@@ -69,6 +73,12 @@ def profiler(config: ReleaseConfig) -> ModuleType:
 def least_size(config: ReleaseConfig) -> int:
     """Return how many members every group of this release has at least."""
     return 1 if method(config).publishes_persons else config.privacy.k
+
+
+def depends_on_k(failed: Collection[str]) -> bool:
+    """Return whether larger groups may help against the failed checks: against all but what is wrong with the files, or
+    with an attribute, which tastes reveal of large groups nearly as well as of small ones."""
+    return bool(failed) and not set(failed) & UNRELATED_TO_K
 
 
 def promised_parameters(config: ReleaseConfig) -> dict[str, int]:

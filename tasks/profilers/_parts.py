@@ -1,6 +1,7 @@
 """Make profiles of consecutive groups in parallel, one part file per block of groups."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,17 @@ def write_parts(
     finished = context.out / "groups.parquet"
     profiles.join(parts, finished, lambda done: context.progress(len(parts) + done, 2 * len(parts)))
     return sum(cells)
+
+
+def equal_ranges(fill: np.ndarray) -> list[Range]:
+    """Return ranges of equally many groups, as many as needed if a block holds a fill of 1; they follow the data, not
+    the workers.
+
+    Every range becomes a row group of the published file. Ranges cut where the members' ratings fill a block would
+    publish how much they rated; numbers of groups are random, so equal ranges are about equally full.
+    """
+    count = max(1, min(len(fill), int(np.ceil(fill.sum()))))
+    return list(pairwise(np.linspace(0, len(fill), count + 1).round().astype(int).tolist()))
 
 
 def sorted_by_group(label_file: Path) -> tuple[np.ndarray, np.ndarray]:

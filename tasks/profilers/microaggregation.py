@@ -6,7 +6,6 @@ and `padding.keep_observed` false no observed rating enters any cell: observed r
 (docs/leaks-and-bars.md).
 """
 
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,7 @@ from tasks.kernels.group_profiles import observed_shifts, padded_codes
 from tasks.kernels.padded import LowRank
 from tasks.pipeline import StepContext
 from tasks.profilers import Inputs
-from tasks.profilers._parts import members_of, write_parts
+from tasks.profilers._parts import equal_ranges, members_of, write_parts
 
 CELLS_PER_BLOCK = 32_000_000  # of groups × items, a byte or two each
 RATINGS_PER_BLOCK = 1_000_000
@@ -75,10 +74,9 @@ def make(context: StepContext[Params], inputs: Inputs) -> int:
 
 
 def _blocks(ratings: Ratings, order: np.ndarray, starts: np.ndarray) -> list[tuple[int, int]]:
-    """Return ranges of groups that fit into memory together; they follow the data, not the workers."""
+    """Return ranges of groups that fit into memory together."""
     rated = np.add.reduceat(ratings.by_user.counts()[order], starts[:-1])
-    fill = np.cumsum(ratings.n_items / CELLS_PER_BLOCK + rated / RATINGS_PER_BLOCK).astype(np.int64)
-    return list(pairwise([0, *(np.flatnonzero(np.diff(fill)) + 1).tolist(), len(fill)]))
+    return equal_ranges(ratings.n_items / CELLS_PER_BLOCK + rated / RATINGS_PER_BLOCK)
 
 
 def _average_block(

@@ -25,7 +25,7 @@ from tasks.kernels.padded import encode
 from tasks.keys import NoiseKey
 from tasks.pipeline import StepContext
 from tasks.profilers import Inputs
-from tasks.profilers._parts import members_of, write_parts
+from tasks.profilers._parts import equal_ranges, members_of, write_parts
 from tasks.store import remove
 
 CELLS_PER_BLOCK = 2_000_000  # at about 60 bytes while they get their noise
@@ -114,11 +114,9 @@ def _deviation_steps(ratings: Ratings, centre: float) -> np.ndarray:
 
 
 def _blocks(ratings: Ratings, order: np.ndarray, every_item: bool) -> list[tuple[int, int]]:
-    """Return ranges of records that fit into memory together; they follow the data, not the workers."""
+    """Return ranges of records that fit into memory together."""
     rated = ratings.by_user.counts()[order]
-    cells = np.cumsum(np.full(len(order), ratings.n_items) if every_item else rated)
-    edges = np.flatnonzero(np.diff(cells // CELLS_PER_BLOCK)) + 1
-    return list(pairwise([0, *edges.tolist(), len(order)]))
+    return equal_ranges((np.full(len(order), ratings.n_items) if every_item else rated) / CELLS_PER_BLOCK)
 
 
 def _disguise_block(

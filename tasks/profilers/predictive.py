@@ -7,7 +7,6 @@ Whatever the method, a cell with fewer than `min_contributors` real ratings show
 """
 
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +28,7 @@ from tasks.kernels.group_profiles import (
 from tasks.kernels.padded import LowRank, encode
 from tasks.pipeline import StepContext
 from tasks.profilers import Inputs
-from tasks.profilers._parts import members_of, sorted_by_group, write_parts
+from tasks.profilers._parts import equal_ranges, members_of, sorted_by_group, write_parts
 
 # Groups × items of a block at most: a padded one holds a byte or two of each, a boosted one four floats.
 CELLS_PER_BLOCK = {"predictive-padded": 32_000_000, "predictive-boosted": 4_000_000}
@@ -101,14 +100,12 @@ def _write_predictions(context: StepContext[Params], inputs: Inputs) -> int:
 
 
 def _blocks(ratings: Ratings, order: np.ndarray, starts: np.ndarray, params: Params) -> list[tuple[int, int]]:
-    """Return ranges of groups that fit into memory together; they follow the data, not the workers."""
+    """Return ranges of groups that fit into memory together."""
     most = CELLS_PER_BLOCK.get(params.method)
     fill = np.full(len(starts) - 1, ratings.n_items / most if most else 0.0)
     if params.uses_ratings:
         fill += np.add.reduceat(ratings.by_user.counts()[order], starts[:-1]) / RATINGS_PER_BLOCK
-    number = np.cumsum(fill).astype(np.int64)
-    edges = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(fill)]
-    return list(pairwise(edges))
+    return equal_ranges(fill)
 
 
 def _homogenize_block(

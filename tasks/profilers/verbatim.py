@@ -3,10 +3,8 @@
 Nothing is disguised here. The protection is what was left out (suppression) or added (obfuscation).
 """
 
-from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import scipy.sparse as sp
 
 from tasks.config import ReleaseConfig
@@ -16,7 +14,7 @@ from tasks.data.ratings import Ratings
 from tasks.kernels.padded import encode
 from tasks.pipeline import StepContext
 from tasks.profilers import Inputs
-from tasks.profilers._parts import members_of, write_parts
+from tasks.profilers._parts import equal_ranges, members_of, write_parts
 
 RATINGS_PER_BLOCK = 2_000_000
 
@@ -39,17 +37,11 @@ def make(context: StepContext[Params], inputs: Inputs) -> int:
     return write_parts(
         context,
         inputs.label_file,
-        lambda order, starts: _blocks(ratings.by_user.counts()[order]),
+        lambda order, starts: equal_ranges(ratings.by_user.counts()[order] / RATINGS_PER_BLOCK),
         _write_block,
         ratings=ratings,
         params=context.params,
     )
-
-
-def _blocks(rated: np.ndarray) -> list[tuple[int, int]]:
-    """Return ranges of records that fit into memory together; they follow the data, not the workers."""
-    edges = np.flatnonzero(np.diff(np.cumsum(rated) // RATINGS_PER_BLOCK)) + 1
-    return list(pairwise([0, *edges.tolist(), len(rated)]))
 
 
 def _write_block(

@@ -9,10 +9,11 @@ import numpy as np
 from checks.expectations import validate_verdict
 from checks.gate import judge
 from checks.report import MethodWords, write_readme, write_report
+from checks.stats import corrected_for
 from tasks import methods
 from tasks.config import Release, ReleaseConfig
 from tasks.config.base import Settings
-from tasks.data import candidate
+from tasks.data import attempts, candidate
 from tasks.data.change_notice import change_in_words
 from tasks.data.ratings import Ratings
 from tasks.errors import Refused
@@ -57,16 +58,22 @@ def run(job: Job[Params, Inputs]) -> dict[str, Any]:
         candidate.Membership(ids, job.pseudonyms(ids), labels),
     )
     candidate.add_owner_files(made, ratings, job.inputs.utility)
-    verdict = judge(
-        made.public,
-        made.private,
-        config.source,
-        job.snapshot,
-        config.gate,
-        job.engine,
-        job.progress,
-        config.protected_attributes,
-    )
+    # A run that cannot publish (a trial of another k) is no attempt: a release is drawn anew with its own streams.
+    counts, published = job.purpose == "release", (job.published / "manifest.json").exists()
+    asked = {"gate": config.gate, "protect": list(config.protected_attributes)}
+    attempt = attempts.attempt_key(made.public, asked)
+    number = attempts.count_attempts(job.private, attempt, published=published) if counts else 1
+    with corrected_for(number):
+        verdict = judge(
+            made.public,
+            made.private,
+            config.source,
+            job.snapshot,
+            config.gate,
+            job.engine,
+            job.progress,
+            config.protected_attributes,
+        )
     write_json(made.public / "checks.json", [check.to_json() for check in verdict.checks])
     words = MethodWords(
         **methods.method(config).words.given(), changed=change_in_words(config, job.inputs.ratings)
@@ -83,17 +90,26 @@ def run(job: Job[Params, Inputs]) -> dict[str, Any]:
     kept = {"verdict.json": verdict_json, "validation.json": validate_verdict(manifest["checks"])}
     for name, content in kept.items():
         write_json(made.private / name, content)
-        if not (job.published / "manifest.json").exists():  # else those there are the published release's
+        if counts and not published:  # else those there are the published release's
             write_json(job.private / name, content)
+    if counts:
+        attempts.record_attempt(job.private, attempt, number, verdict_json)
     if not verdict.passed:
         failed = [check for check in verdict.checks if not check.passed and check.severity == "gate"]
         raise Refused(
             "the gate refused this release:\n"
             + "\n".join(f"  {check.name}: {check.detail}" for check in failed),
             where=f"report {made.public / 'report.html'}",
-            remedy=f"{_remedy(config, verdict.failed)}; the report says more",
+            remedy=f"{_remedy(config, verdict.failed)}; the report says more{_next_k(config, verdict.failed)}",
         )
     return {"checks": len(verdict.checks), **manifest["counts"]}
+
+
+def _next_k(config: ReleaseConfig, failed: list[str]) -> str:
+    """Say how to find out which k would pass, where larger groups may help."""
+    if methods.method(config).publishes_persons or not methods.depends_on_k(failed):
+        return ""
+    return "; `murmur run` with --find-k tries larger k and says which would pass"
 
 
 def _remedy(config: ReleaseConfig, failed: list[str]) -> str:

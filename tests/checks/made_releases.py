@@ -6,6 +6,7 @@
 
 import datetime
 import functools
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -201,8 +202,18 @@ def grouped(
         values[~published] = np.nan
     elif keep_observed:
         values[enough] = kept[enough]
+    number = np.random.default_rng(11).permutation(n_groups)  # as an honest release: numbers mean nothing
+    group_of, values = number[group_of], values[np.argsort(number)]
     method = "predictive-simple" if shape == "simple" else "predictive-padded"
     return Made(ratings, group_of, values, k, l, 1, c, step, scale, method, shadow=shadow)
+
+
+def numbered_by_source(made: Made) -> Made:
+    """The same release with its groups numbered by the lowest row that a member has in the source."""
+    first = np.full(made.n_groups, len(made.group_of))
+    np.minimum.at(first, made.group_of, np.arange(len(made.group_of)))
+    number = np.argsort(np.argsort(first))
+    return made.but(group_of=number[made.group_of], values=made.values[np.argsort(first)])
 
 
 def present_in(users: int) -> np.ndarray:
@@ -248,6 +259,11 @@ def write_shadow(made: Made, directory: Path, present: np.ndarray | None = None)
     pq.write_table(pa.table(nothing), directory / "held_out.parquet")
 
 
+def keyed_name(user: int) -> str:
+    """A pseudonym whose order says nothing."""
+    return hashlib.blake2b(str(user).encode(), key=b"test", digest_size=6).hexdigest()
+
+
 def _write_files(made: Made, published: Path, private: Path, pseudonyms: list[str] | None) -> None:
     low, high = made.scale
     codes = _codes(made)
@@ -266,7 +282,7 @@ def _write_files(made: Made, published: Path, private: Path, pseudonyms: list[st
         }
     )
     users = len(made.group_of)
-    names = np.array(pseudonyms or [f"{(u * 2654435761) % 2**32:08x}" for u in range(users)])
+    names = np.array(pseudonyms or [keyed_name(u) for u in range(users)])
     order = np.argsort(names)
     pq.write_table(groups, published / "groups.parquet")
     members = {"user": pa.array(names[order]), "group": pa.array(made.group_of[order], pa.int32())}

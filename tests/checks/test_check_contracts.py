@@ -275,6 +275,15 @@ class TestPseudonyms(CheckContract):
         return opened("padded", pseudonyms=[f"person {number}" for number in range(300)])
 
 
+class TestOrdering(CheckContract):
+    """Groups are numbered by the lowest source id of their members; everything else is as it was."""
+
+    name = "ordering"
+
+    def violation(self, opened):
+        return opened(made.numbered_by_source(made.grouped(made.synthetic())))
+
+
 class TestSeries(CheckContract):
     """An earlier release in the same store has the same people in other groups."""
 

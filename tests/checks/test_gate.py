@@ -16,6 +16,7 @@ from checks.linkage.drawn_knowledge import draw_knowledge
 from checks.linkage.knowledge import Model
 from checks.registry import Check, registered
 from checks.result import CheckResult, Finding, Verdict
+from checks.stats import corrected_for
 from tasks.config.gate import check_names
 from tasks.errors import Refused, UsageError
 from tasks.store import read_json, write_json
@@ -158,6 +159,22 @@ def test_a_failed_check_is_applicable(case):
         assert one(case(), lambda c, t, found=finding: found, controlled=True).applicable
     finding = Finding(True, 0.0, 5, "fine", control=True, applicable=False)
     assert not one(case(), lambda c, t: finding, controlled=True).applicable
+
+
+def test_attempts_widen_intervals_and_are_stated(case):
+    opened = case("simple")
+    check = registered()["exact-rating"]
+    once = gate.run_check(check, opened, check.threshold)
+    with corrected_for(4):
+        often = gate.run_check(check, opened, check.threshold)
+        verdict = Verdict([often], 4)
+    assert often.ci_low <= once.ci_low <= once.ci_high <= often.ci_high
+    assert often.ci_high > once.ci_high
+    assert often.outcomes[0].to_json()["ci_high"] > once.outcomes[0].to_json()["ci_high"]  # read outside
+    assert often.detail.startswith("Attempt 4 at this snapshot. ")
+    assert "Attempt 4 at this snapshot: intervals are of 98.75 %, not 95 %." in verdict.headline
+    assert verdict.to_json()["attempts"] == 4
+    assert "ttempt" not in once.detail + Verdict([once]).headline
 
 
 def result_of(name, *, passed=True, severity="gate", **facts):

@@ -60,6 +60,7 @@ class CheckContract:
         """A planted violation is found by what was measured, not because nothing could be measured."""
         assert isinstance(found, Finding)
         assert not found.passed
+        assert found.applicable, "what it refuses, it can find"
         assert found.control is not False, "the positive control is dead"
         assert found.planned in (None, found.n), "fewer trials than planned"
 

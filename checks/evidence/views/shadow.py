@@ -135,6 +135,7 @@ def _select(
         unlisted_users=truth.source_users - int(truth.seen[rows].sum()),
         days=None if truth.days is None else truth.days[places],
         files=None,
+        first_rows=None if truth.first_rows is None else truth.first_rows[rows],
         attributes={name: values.take(pa.array(rows)) for name, values in truth.attributes.items()},
     )
 

@@ -32,6 +32,7 @@ from checks.utility import utility as shadow_utility
 from tasks import pipeline
 from tasks.config import ReleaseConfig
 from tasks.config.gate import check_names
+from tasks.data.attempts import HISTORY
 from tasks.engine import engine, single_threaded
 from tasks.errors import MurmurError, Refused, UsageError, place_of
 from tasks.keys import OwnerKey
@@ -207,6 +208,8 @@ class Study:
         run = replace(self.run, config=entry.config, given={"ingest": self.ingest}, seconds={})
         validated = run.work / "validate"
         remove(validated)  # another entry's
+        # Entries are compared, none is published: the gate must not take them for attempts at one release.
+        (run.private / HISTORY).unlink(missing_ok=True)
         refusal: Refused | None = None
         try:
             pipeline.execute("validate", run)

@@ -321,7 +321,9 @@ def people(tmp_path):
     """A release of b, c and a (in this order of pseudonyms), and a source with a table of its users."""
     ratings = made.csr(np.array([0, 1, 2]), np.array([0, 1, 1]), np.array([1.0, 2, 3]), (3, 2))
     small = made.Made(ratings, np.array([0, 0, 1]), np.full((2, 2), 3.0, np.float32), k=2)
-    published, private = made.write(small.but(user_ids=["b", "a", "c"], item_ids=["x", "y"]), tmp_path)
+    published, private = made.write(
+        small.but(user_ids=["b", "a", "c"], item_ids=["x", "y"]), tmp_path, ["1", "3", "2"]
+    )
     (tmp_path / "ratings.csv").write_text("user,item,rating\na,x,1\nb,y,2\nc,y,3\nstranger,x,3\n")
     (tmp_path / "users.csv").write_text("user,side,age\nstranger,up,9\nc,left,\nb,left,30\nb,right,40\n")
     table = {"path": str(tmp_path / "users.csv"), "columns": ["side", "age"]}

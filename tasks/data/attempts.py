@@ -1,0 +1,78 @@
+"""Count the attempts at a snapshot: every different release of it that the gate has judged, passed or refused.
+
+Whoever is refused can try other seeds, secrets or settings until a release passes by luck. So the owner's directory
+keeps a history, private/<name>/<snapshot>/attempts.json, to which entries are only added; clearing a step, removing the
+candidate or `murmur clean` does not touch it. An attempt is what could be published together with the thresholds it is
+judged by: the same bytes judged again, also by newer code, are the same attempt. The gate widens its intervals for the
+number (checks/stats.py).
+"""
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+from tasks.store import digest_of, read_json, write_json
+
+HISTORY = "attempts.json"
+_ABOUT_PEOPLE = ("groups.parquet", "members.parquet", "items.parquet")
+
+
+def attempt_key(public: Path, settings: Any) -> dict[str, str]:
+    """Return what identifies an attempt: digests of the release's data, and of what the gate is asked."""
+    return {"release": _release_key(public), "settings": digest_of(settings)}
+
+
+def count_attempts(private: Path, key: dict[str, str], *, published: bool) -> int:
+    """Return how many attempts there were, this one included.
+
+    Where the snapshot is published, later attempts cannot replace what is public: an attempt that is judged again is
+    counted as it was then, so that a cleared step gives the same bytes.
+    """
+    history = read_history(private)
+    known = [entry for entry in history if _identity(entry) == _identity(key)]
+    if published and known:
+        return int(known[-1]["attempts"])
+    return len({_identity(entry) for entry in [*history, key]})
+
+
+def count_for_audit(private: Path, public: Path) -> int:
+    """Return the number of attempts with which a release was judged last; of an unknown one, all there were."""
+    history = read_history(private)
+    release = _release_key(public)
+    known = [entry for entry in history if entry["release"] == release]
+    return int(known[-1]["attempts"]) if known else max(1, len({_identity(entry) for entry in history}))
+
+
+def record_attempt(private: Path, key: dict[str, str], attempts: int, verdict: dict[str, Any]) -> None:
+    """Add a judgement to the history, unless the last one of the same attempt says the same."""
+    observed = {line["name"]: line["observed"] for line in verdict["checks"]}
+    entry = {
+        **key,
+        "attempts": attempts,
+        "passed": verdict["passed"],
+        "failed": {name: observed[name] for name in verdict["failed"]},
+    }
+    history = read_history(private)
+    same = [one for one in history if _identity(one) == _identity(key)]
+    if same and {name: value for name, value in same[-1].items() if name != "when"} == entry:
+        return
+    now = datetime.datetime.now(datetime.UTC).replace(microsecond=0).isoformat()
+    write_json(private / HISTORY, [*history, {"when": now, **entry}])
+
+
+def read_history(private: Path) -> list[dict[str, Any]]:
+    """Return all judgements of a snapshot, the oldest first."""
+    path = private / HISTORY
+    return read_json(path) if path.exists() else []
+
+
+def _release_key(public: Path) -> str:
+    try:
+        files = read_json(public / "manifest.json")["files"]
+        return digest_of({name: files.get(name) for name in _ABOUT_PEOPLE})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # no release; the gate says so
+        return ""
+
+
+def _identity(entry: dict[str, Any]) -> tuple[str, str]:
+    return entry["release"], entry["settings"]
