@@ -10,8 +10,9 @@ Two rules, both for all numbers of raters together (Bonferroni):
 - over all raters, in bins of items with about as many raters, the correlation is at most the threshold at the *upper*
   bound. Bins with fewer than 100 items are merged with their neighbour: with 100 the interval is ± 0.26 wide, so a
   column that reveals nothing passes with a chance above 99 %.
-- in each bin as it is, over all raters, and for the raters with the fewest and with the most ratings, it is not above
-  the threshold at the *lower* bound. A leak in one small bin, or of one kind of rater, is not averaged away.
+- in each bin as it is, over all raters, for the raters with the fewest and with the most ratings, and for the rater
+  nearest to the column (its gain over chance, checks/opinions/nearest_rater.py), it is not above the threshold at the
+  *lower* bound. A leak in one small bin, or of one rater of each item, is not averaged away.
 
 Numbers of raters for which all columns are the same reveal no opinion and are left out of the bins, where they would
 hide what the others show.
@@ -25,6 +26,7 @@ from scipy.stats import norm
 
 from checks.evidence.case import Case
 from checks.opinions.item_levels import item_levels
+from checks.opinions.nearest_rater import NearestRater, find_nearest
 from checks.opinions.partial_correlation import Correlation, correlate
 from checks.opinions.raters import Opinions, opinions_of
 from checks.registry import check
@@ -41,21 +43,18 @@ Bins = dict[tuple[int, int], Opinions]  # by the fewest and the most raters of t
 
 @dataclass(frozen=True)
 class Tested:
-    """Hold a correlation, of which items and raters it is, and the bound at which it is judged."""
+    """Hold a correlation (or a gain over chance), of which items and raters it is, and the bound that is judged."""
 
     name: str
-    found: Correlation
-    z: float
+    r: float
+    interval: tuple[float, float]
+    bound: float
     upper: bool
-
-    @property
-    def bound(self) -> float:
-        """The size of the correlation that counts: its upper or its lower bound."""
-        return self.found.most(self.z) if self.upper else self.found.least(self.z)
+    items: int
 
     def __str__(self) -> str:
         least = "at most" if self.upper else "at least"
-        return f"{self.name}: {self.found.r:+.2f} ({least} ±{self.bound:.2f}, {self.found.items:,} items)"
+        return f"{self.name}: {self.r:+.2f} ({least} ±{self.bound:.2f}, {self.items:,} items)"
 
 
 @check("rare-items", threshold=0.5)
@@ -78,13 +77,15 @@ def run(case: Case, threshold: float) -> Finding:
     bins = _bins(shown, raters)
     merged = _merge(bins)
     judged = _judge_merged(level, merged)
-    alarms = [tested for tested in _judge_each(level, bins) if tested.bound > threshold]
+    alarms = [
+        tested for tested in _judge_each(level, bins, case.draw("rare items")) if tested.bound > threshold
+    ]
     worst = max(alarms or judged, key=lambda tested: tested.bound)
-    low, high = worst.found.interval(worst.z)
+    low, high = worst.interval
     same = len(np.unique(opinions.item)) - len(np.unique(shown.item))
     return Finding(
         not alarms and all(tested.bound <= threshold for tested in judged),
-        worst.found.r,
+        worst.r,
         len(shown.own),
         f"{count_text}"
         + (f"; the columns of {same:,} are all the same and reveal no opinion" if same else "")
@@ -136,7 +137,8 @@ def _merge(bins: Bins) -> Bins:
             groups.append([])
         groups[-1].append(bounds)
     if len(groups) > 1 and sum(items[one] for one in groups[-1]) < FEWEST_ITEMS:
-        groups[-2] += groups.pop()
+        left_over = groups.pop()
+        groups[-1] += left_over
     merged = {}
     for group in groups:
         parts = [vars(bins[bounds]).values() for bounds in group]
@@ -149,24 +151,27 @@ def _merge(bins: Bins) -> Bins:
 def _judge_merged(level: np.ndarray, merged: Bins) -> list[Tested]:
     """Correlate over all raters in each merged bin."""
     z = float(norm.ppf(1 - 0.025 / len(merged)))
-    return [Tested(_named(bounds), correlate(level, some), z, True) for bounds, some in merged.items()]
+    found = {_named(bounds): correlate(level, some) for bounds, some in merged.items()}
+    return [Tested(name, one.r, one.interval(z), one.most(z), True, one.items) for name, one in found.items()]
 
 
-def _judge_each(level: np.ndarray, bins: Bins) -> list[Tested]:
-    """Correlate in every bin over all raters, and for the one with the fewest and the one with the most ratings."""
-    found = []
+def _judge_each(level: np.ndarray, bins: Bins, draw: np.random.Generator) -> list[Tested]:
+    """Correlate in every bin over all raters, and with single raters of each item."""
+    found: dict[str, Correlation | NearestRater] = {}
     for bounds, some in bins.items():
         if len(np.unique(some.item)) < FEWEST_SHOWN:
             continue
-        found.append((_named(bounds), correlate(level, some)))
+        name = _named(bounds)
+        found[name] = correlate(level, some)
         if bounds[1] > 1:
-            for who, sign in (("fewest", 1), ("most", -1)):
-                one = some.one_per_item(sign * some.activity)
-                found.append(
-                    (f"{_named(bounds)}, the rater with the {who} ratings of each", correlate(level, one))
-                )
+            few, many = some.one_per_item(some.activity), some.one_per_item(-some.activity)
+            found[f"{name}, the rater with the fewest ratings"] = correlate(level, few)
+            found[f"{name}, the rater with the most ratings"] = correlate(level, many)
+            found[f"{name}, the nearest rater, above chance"] = find_nearest(level, some, draw)
     z = float(norm.ppf(1 - 0.025 / max(1, len(found))))
-    return [Tested(name, one, z, False) for name, one in found]
+    return [
+        Tested(name, one.r, one.interval(z), one.least(z), False, one.items) for name, one in found.items()
+    ]
 
 
 def _named(bounds: tuple[int, int]) -> str:
@@ -182,8 +187,6 @@ def _outcome(tested: Tested, level: np.ndarray, opinions: Opinions) -> Outcome:
     column = level[opinions.item]
     liked, high = opinions.own > np.median(opinions.own), column > np.median(column)
     risk = Risk(int((liked == high).sum()), len(liked), max(float(liked.mean()), 1 - float(liked.mean())))
-    low, most = tested.found.interval(tested.z)
-    more = {"correlation": tested.found.r, "correlation_low": low, "correlation_high": most}
-    return Outcome(
-        f"the columns of items with {tested.name}", risk, more={**more, "items": tested.found.items}
-    )
+    low, most = tested.interval
+    more = {"correlation": tested.r, "correlation_low": low, "correlation_high": most}
+    return Outcome(f"the columns of items with {tested.name}", risk, more={**more, "items": tested.items})

@@ -92,7 +92,7 @@ def run(case: Case, threshold: float) -> Finding:
         worst.turned.value,
         found.opinions,
         f"{accounts:,} made-up account{'s' if accounts != 1 else ''} on each of {found.opinions:,} items with one real "
-        f"rater: like or dislike is inferred with an area of {worst.turned.value:.3f} (at most {worst.most:.3f}; a coin "
+        f"rater: like or dislike is inferred with area {worst.turned.value:.3f} (at most {worst.most:.3f}; a coin "
         f"has 0.5) by {found.worst}. All: {found}. Control, columns that carry the opinions: {control.value:.3f}. "
         f"{group_text}",
         ci_low=low,
@@ -126,9 +126,7 @@ def guess_opinions(case: Case, planted: PlantedOpinions, release: ReleaseView) -
     return Guesses(areas, max(right, len(liked) - right), len(liked), int(liked.sum()))
 
 
-def _combined(
-    signals: np.ndarray, liked: np.ndarray, rater: np.ndarray, draw: np.random.Generator
-) -> Area:
+def _combined(signals: np.ndarray, liked: np.ndarray, rater: np.ndarray, draw: np.random.Generator) -> Area:
     """Learn the best linear score on the opinions of half of the people and measure it on the other half's, both ways
     round."""
     half = draw.random(int(rater.max(initial=0)) + 1)[rater] < 0.5
@@ -158,7 +156,10 @@ def _copies(case: Case) -> tuple[list[Outcome], str]:
     """Report how often a person is alone with the copies, by activity and by what was known."""
     copies = open_copies(case)
     if copies is None:
-        return [], f"Copies of people were not tried: {case.release.k - 1:,} copies each are too many for these data."
+        return (
+            [],
+            f"Copies of people were not tried: {case.release.k - 1:,} copies each are too many for these data.",
+        )
     alone = is_alone(copies)
     outcomes, shares = [], []
     for known in np.unique(copies.known)[::-1]:
@@ -172,7 +173,9 @@ def _copies(case: Case) -> tuple[list[Outcome], str]:
         risk = Risk(int(alone[some].sum()), int(some.sum()))
         outcomes.append(Outcome(f"copies with {name} of a person's ratings", risk, more=parts))
         shares.append(f"{risk.successes} of {risk.n} knowing {name}")
-    taste = {name: taste_correlation(case, copies, who) for name, who in (("alone", alone), ("others", ~alone))}
+    taste = {
+        name: taste_correlation(case, copies, who) for name, who in (("alone", alone), ("others", ~alone))
+    }
     text = (
         f"Reported, not gated: with {case.release.k - 1} copies of what is known, a person is alone in the group for "
         f"{', '.join(shares)} ratings; the group's profile follows the person's other ratings by "

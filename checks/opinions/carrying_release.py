@@ -41,8 +41,8 @@ class CarryingRelease(ReleaseView):
 
     def _carrying(self, block: Profiles) -> Profiles:
         rows, columns = block.row_numbers(), block.columns
-        level = np.bincount(rows, weights=block.values, minlength=block.rows)
-        level /= np.maximum(np.diff(block.indptr), 1)
+        total = np.bincount(rows, weights=block.values, minlength=block.rows)
+        level = total / np.maximum(np.diff(block.indptr), 1)
         cells = np.flatnonzero(~np.isnan(self._shift[columns]))
         values = np.clip(level[rows[cells]] + self._shift[columns[cells]], self.low, self.high)
         codes = block.codes.copy()

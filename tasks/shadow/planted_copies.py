@@ -39,16 +39,18 @@ def choose_targets(rated: np.ndarray, k: int, draw: np.random.Generator) -> Targ
     cells = len(KNOWN) * len(THIRDS)
     each = min(TARGETS, int(MOST_ACCOUNTS_SHARE * len(rated) / (cells * (k - 1))))
     order = np.lexsort((draw.random(len(rated)), rated))
-    found: list[tuple[np.ndarray, int, int]] = []
+    users, thirds, knowledge = [], [], []
     for third, people in enumerate(np.array_split(order, len(THIRDS))):
         free = draw.permutation(people)
-        for known in sorted(KNOWN, reverse=True):  # those with many known ratings are fewest: they choose first
+        for known in sorted(
+            KNOWN, reverse=True
+        ):  # fewest have enough ratings for much to be known: they go first
             able = free[rated[free] >= (known or FEWEST_UNKNOWN) + FEWEST_UNKNOWN][:each]
-            found.append((able, third, known))
+            users.append(able)
+            thirds.append(np.full(len(able), third))
+            knowledge.append(np.full(len(able), known))
             free = free[~np.isin(free, able)]
-    user = np.concatenate([people for people, _, _ in found])
-    third, known = (np.repeat([f[at] for f in found], [len(f[0]) for f in found]) for at in (1, 2))
-    return Targets(user.astype(np.int64), third, known)
+    return Targets(*(np.concatenate(parts) for parts in (users, thirds, knowledge)))
 
 
 def plant_copies(matrix: sp.csr_array, targets: Targets, k: int, draw: np.random.Generator) -> Surrounded:

@@ -42,7 +42,10 @@ class Entries:
         sums = np.bincount(user, weights=matrix.data, minlength=len(counts))
         usual = (sums[user] - matrix.data) / np.maximum(counts[user] - 1, 1)
         return cls(
-            user, matrix.indices, matrix.data, np.where(counts[user] > 1, usual, matrix.data.mean(dtype=float))
+            user,
+            matrix.indices,
+            matrix.data,
+            np.where(counts[user] > 1, usual, matrix.data.mean(dtype=float)),
         )
 
     @property
@@ -84,9 +87,7 @@ def choose_opinions(entries: Entries, n_items: int, draw: np.random.Generator) -
     return Chosen(np.concatenate([kept, moved]), column, n_items + len(moved))
 
 
-def _one_of_each(
-    entries: Entries, items: np.ndarray, n_items: int, draw: np.random.Generator
-) -> np.ndarray:
+def _one_of_each(entries: Entries, items: np.ndarray, n_items: int, draw: np.random.Generator) -> np.ndarray:
     """Return one clear rating of each of these items, a like for half of them where they have both."""
     wanted = np.zeros(n_items, dtype=bool)
     wanted[items] = True
@@ -132,9 +133,7 @@ def plant_accounts(
     ]
     member = np.tile(np.arange(accounts), len(made_up[0]) // max(accounts, 1))
     made_up[0] = n_users + made_up[0] * accounts + member
-    user, item, rating = (
-        np.concatenate([one, other]) for one, other in zip(real, made_up, strict=True)
-    )
+    user, item, rating = (np.concatenate([one, other]) for one, other in zip(real, made_up, strict=True))
     shape = (n_users + teams * accounts, chosen.n_columns)
     matrix = sp.csr_array((rating.astype(np.float32), (user, item)), shape=shape)
     matrix.sort_indices()

@@ -76,7 +76,9 @@ class People:
         return cls(ingested, rows, ingested.by_user.take(rows))
 
 
-def run_sybils(job: Job[Any, Any], chosen: SybilPlan, declared: Declaration, ingested: Ratings, out: Path) -> None:
+def run_sybils(
+    job: Job[Any, Any], chosen: SybilPlan, declared: Declaration, ingested: Ratings, out: Path
+) -> None:
     """Run the method with either kind of sybils and keep both releases; nothing where the data are too small."""
     people = People.sample(ingested, job.rng("sybil users"))
     if not is_attackable(ingested.n_items, people.ratings.nnz):

@@ -10,7 +10,7 @@ and held-out ratings are of the ratings as ingested. Nothing of the shadow run i
     ranks.parquet     the rank of the own released record among all, by distance
     summary.json      what the shadow run was made of
     shadow-release/   as published, and membership.parquet (group −1: absent), held_out.parquet (pseudonym, item)
-    sybil/            releases of data with made-up accounts, and whom they attack; not where single people are published
+    sybil/            releases of data with made-up accounts, and whom these attack; not of single people's records
 """
 
 from dataclasses import dataclass

@@ -20,7 +20,13 @@ def attackable() -> made.Made:
 
 
 def write_opinions(
-    release: made.Made, private: Path, *, carried: float, noise: float = 0.3, opinions: int = 800, seed: int = 2
+    release: made.Made,
+    private: Path,
+    *,
+    carried: float,
+    noise: float = 0.3,
+    opinions: int = 800,
+    seed: int = 2,
 ) -> None:
     """Write a release in which the columns of `opinions` further items carry a share of their one rater's opinion."""
     draw = np.random.default_rng(seed)
@@ -58,8 +64,10 @@ def write_copies(release: made.Made, private: Path, group_of: np.ndarray, copy_o
     }
     pq.write_table(pa.table(accounts), directory / "accounts.parquet")
     target, item = np.repeat(np.arange(targets), ITEMS), np.tile(np.arange(ITEMS), targets)
-    # What nobody knew of a target: what its group shows, with the item's mean.
-    shown = values[group_of[target], item] - values.mean(axis=0)[item]
+    # What nobody knew of a target: what its group shows, around the item's mean in the source.
+    rated = np.maximum(np.bincount(release.ratings.indices, minlength=ITEMS), 1)
+    means = np.asarray(release.ratings.sum(axis=0)).ravel() / rated
+    shown = values[group_of[target], item] - values.mean(axis=0)[item] + means[item]
     unknown = {
         "target": pa.array(target, pa.int32()),
         "item": pa.array(item, pa.int32()),

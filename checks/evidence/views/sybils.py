@@ -85,8 +85,9 @@ def _opened(case: Case, name: str, read: Callable[[Release, Path], Opened]) -> O
     except Exception as problem:
         if is_full(problem):  # a full disk is no finding about the files
             raise
-        known = isinstance(problem, MurmurError)
-        why = problem.what if known else f"it cannot be read ({type(problem).__name__})"
+        # Damaged files raise whatever their reader meets first; only our own messages are free of ids.
+        unreadable = f"it cannot be read ({type(problem).__name__})"
+        why = problem.what if isinstance(problem, MurmurError) else unreadable
         raise Refused(
             f"the release of data with sybils cannot be used: {why}",
             where=str(directory),
@@ -115,7 +116,9 @@ def _read_opinions(release: Release, directory: Path) -> PlantedOpinions:
 
 
 def _read_copies(release: Release, directory: Path) -> PlantedCopies:
-    accounts = pq.read_table(directory / "accounts.parquet").sort_by([("target", "ascending"), ("copy", "ascending")])
+    accounts = pq.read_table(directory / "accounts.parquet").sort_by(
+        [("target", "ascending"), ("copy", "ascending")]
+    )
     target, copy = (accounts.column(name).to_numpy(zero_copy_only=False) for name in ("target", "copy"))
     whole = target[~copy]
     if not np.array_equal(whole, np.arange(len(whole))) or (target >= len(whole)).any() or (target < 0).any():
