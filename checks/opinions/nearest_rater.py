@@ -1,9 +1,10 @@
 """Test whether item columns repeat the opinion of one of their raters, whichever that is.
 
 An average over raters hides such a column: with three raters it correlates with a rater drawn at random by only 0.4.
-Whoever knows the other raters' opinions sees that it is none of them. The attacker therefore takes, for each item, the
-rater whose opinion is nearest to the column. Columns of other items have a nearest rater, too: the correlation that the
-same choice finds with columns exchanged between the items is what chance gives, and the gain over it counts.
+Whoever knows the other raters' opinions sees that it is none of them. The attacker therefore takes what the raters'
+mean opinion does not explain of each column, and the rater whose distance from that mean is nearest to it. Other
+columns have a nearest rater, too: the correlation that the same choice finds with columns exchanged between the items
+is what chance gives, and the gain over it counts.
 """
 
 import math
@@ -46,14 +47,20 @@ class NearestRater:
 
 
 def find_nearest(level: np.ndarray, opinions: Opinions, draw: np.random.Generator) -> NearestRater:
-    """Compare the items' levels (by item) with the opinions of their raters, as they are and reversed."""
+    """Compare the items' levels (by item) with the opinions of their raters, as they are and reversed; items with one
+    rater are left out."""
+    opinions = opinions.take(~opinions.alone)
     items, start, count = np.unique(opinions.item, return_index=True, return_counts=True)
-    column = level[items]
-    if np.ptp(column) == 0 or np.ptp(opinions.own) == 0:
+    if len(items) < 2:
+        return NearestRater(0.0, 0.0, len(items))
+    mean = np.add.reduceat(opinions.own, start) / count
+    own = opinions.own - np.repeat(mean, count)
+    given = np.column_stack([np.ones(len(items)), mean])
+    column = level[items] - given @ np.linalg.lstsq(given, level[items], rcond=None)[0]
+    if column.std() <= 1e-9 or own.std() <= 1e-9:  # rounding errors
         return NearestRater(0.0, 0.0, len(items))
     # On the scale of opinions: the attacker need not know how strongly a column follows them.
-    column = (column - column.mean()) / column.std() * opinions.own.std()
-    own = opinions.own - opinions.own.mean()
+    column *= own.std() / column.std()
 
     def correlate(shown: np.ndarray) -> float:
         apart = np.abs(own - np.repeat(shown, count))
