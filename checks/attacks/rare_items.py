@@ -77,9 +77,8 @@ def run(case: Case, threshold: float) -> Finding:
     bins = _bins(shown, raters)
     merged = _merge(bins)
     judged = _judge_merged(level, merged)
-    alarms = [
-        tested for tested in _judge_each(level, bins, case.draw("rare items")) if tested.bound > threshold
-    ]
+    each = _judge_each(level, bins, case.draw("rare items"))
+    alarms = [tested for tested in each if tested.bound > threshold]
     worst = max(alarms or judged, key=lambda tested: tested.bound)
     low, high = worst.interval
     same = len(np.unique(opinions.item)) - len(np.unique(shown.item))
@@ -91,7 +90,11 @@ def run(case: Case, threshold: float) -> Finding:
         + (f"; the columns of {same:,} are all the same and reveal no opinion" if same else "")
         + f". Correlation of the columns with one rater's opinion, beyond the other raters': {worst}. All: "
         + f"{'; '.join(map(str, judged))}."
-        + (f" Beyond the limit in a part of them: {'; '.join(map(str, alarms))}." if alarms else ""),
+        + (
+            f" {len(alarms)} of {len(each)} parts of them are beyond the limit at the lower bound."
+            if alarms
+            else ""
+        ),
         ci_low=low,
         ci_high=high,
         outcomes=tuple(

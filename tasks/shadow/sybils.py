@@ -36,7 +36,10 @@ from tasks.shadow.planted_opinions import (
 from tasks.shadow.split import MOST_USERS
 from tasks.store import remove
 
-FEWEST_USERS = 2_000  # of a sample that is drawn because few items need many further columns
+# What a column reveals of its one rater does not depend on how many others there are, so fewer people are enough there;
+# the two runs together may take twice the CPU time of the release.
+OPINIONS_SHARE = 0.75
+FEWEST_USERS = 2_000
 
 
 class SybilPlan(Settings):
@@ -64,14 +67,9 @@ class People:
     ratings: sp.csr_array
 
     @classmethod
-    def sample(cls, ingested: Ratings, draw: np.random.Generator) -> "People":
-        """Take everybody, or a sample: of a large source, and where few items would need many further columns."""
-        users, items = ingested.n_users, ingested.n_items
-        most = MOST_USERS
-        if items < FEWEST_OPINIONS:  # as many cells as the release has, and twice the ratings that are needed
-            same_cells = users * items // (items + FEWEST_OPINIONS)
-            enough = -(-2 * FEWEST_RATINGS * users // len(ingested.by_user.indices))
-            most = min(most, max(FEWEST_USERS, same_cells, enough))
+    def sample(cls, ingested: Ratings, most: int, draw: np.random.Generator) -> "People":
+        """Take everybody, or a sample of the users."""
+        users = ingested.n_users
         rows = np.arange(users) if users <= most else np.sort(draw.choice(users, most, replace=False))
         return cls(ingested, rows, ingested.by_user.take(rows))
 
@@ -80,12 +78,24 @@ def run_sybils(
     job: Job[Any, Any], chosen: SybilPlan, declared: Declaration, ingested: Ratings, out: Path
 ) -> None:
     """Run the method with either kind of sybils and keep both releases; nothing where the data are too small."""
-    people = People.sample(ingested, job.rng("sybil users"))
-    if not is_attackable(ingested.n_items, people.ratings.nnz):
+    if not is_attackable(ingested.n_items, len(ingested.by_user.indices)):
         return
     out.mkdir()
-    _attack_opinions(job, chosen, declared, people, out / "opinions")
-    _attack_groups(job, chosen, declared, people, out / "copies")
+    some = People.sample(ingested, _enough_people(ingested), job.rng("sybil users"))
+    _attack_opinions(job, chosen, declared, some, out / "opinions")
+    everybody = People.sample(ingested, MOST_USERS, job.rng("sybil crowd"))
+    _attack_groups(job, chosen, declared, everybody, out / "copies")
+
+
+def _enough_people(ingested: Ratings) -> int:
+    """Return among how many people opinions are attacked: with twice the ratings that are needed, and where few items
+    need many further columns, with as many cells as the release has."""
+    users, items = ingested.n_users, ingested.n_items
+    fewer = OPINIONS_SHARE * users
+    if items < FEWEST_OPINIONS:
+        fewer = min(fewer, users * items / (items + FEWEST_OPINIONS))
+    needed = 2 * FEWEST_RATINGS * users / len(ingested.by_user.indices)
+    return min(MOST_USERS, max(FEWEST_USERS, int(fewer), int(needed) + 1))
 
 
 def _attack_opinions(
