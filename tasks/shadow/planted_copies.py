@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-TARGETS = 25  # of each third of the people by activity, with each kind of knowledge; fewer in small data
+TARGETS = 20  # of each third of the people by activity, with each kind of knowledge; fewer in small data
 KNOWN = (8, 16, 0)  # how many ratings of a target are known; 0: half of them
 THIRDS = ("light", "medium", "heavy")
 MOST_ACCOUNTS_SHARE = 0.25  # of the people: more would change the data that are attacked
