@@ -8,6 +8,9 @@ import made_releases as made
 import pytest
 
 
+RARE = 21
+
+
 @pytest.fixture(scope="session")
 def ratings():
     return made.synthetic()
@@ -15,8 +18,11 @@ def ratings():
 
 @pytest.fixture(scope="session")
 def models(ratings):
-    """The padding model with the rare-item rule, and without it."""
-    return {"ruled": made.fit(ratings, rank=12, rare=3), "unruled": made.fit(ratings, rank=12, rare=0)}
+    """The padding model with the rare-item rule, and without it.
+
+    Items with up to 20 raters take no part in it: fitted without noise, their columns reveal opinions (rare-items).
+    """
+    return {"ruled": made.fit(ratings, rank=12, rare=RARE), "unruled": made.fit(ratings, rank=12, rare=0)}
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +34,8 @@ def releases(ratings, models):
         "observed kept": {"keep_observed": True, "c": 1},
         "single contributors": {"shape": "simple", "c": 1},
     }
-    return {name: made.grouped(ratings, 5, model=models["ruled"], **how) for name, how in make.items()}
+    ruled = {"model": models["ruled"], "rare": RARE}
+    return {name: made.grouped(ratings, 5, **ruled, **how) for name, how in make.items()}
 
 
 @pytest.fixture
