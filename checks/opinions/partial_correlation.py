@@ -1,7 +1,7 @@
 """Correlate item columns with one rater's opinion, beyond what the item's other raters explain.
 
 An item has one column and several raters, so their opinions are not independent evidence: intervals come from leaving
-out one item at a time (the jackknife over clusters).
+out one item at a time (the jackknife over clusters), at most as wide as Fisher's for one opinion per item.
 """
 
 import math
@@ -57,8 +57,10 @@ def correlate(level: np.ndarray, opinions: Opinions) -> Correlation:
     r = float(_partial(whole[None])[0])
     without_one = np.arctanh(np.clip(_partial(whole - each), -NEARLY_ONE, NEARLY_ONE))
     spread = math.sqrt((len(item) - 1) / len(item) * float(((without_one - without_one.mean()) ** 2).sum()))
-    # Never narrower than if all opinions were independent.
-    error = max(spread, 1 / math.sqrt(max(1, len(opinions.own) - EXPLAINING - 2)))
+    # Between all opinions being independent and one opinion per item: near ±1 a single item that does not fit (a column
+    # at the end of the scale) would otherwise make the spread as wide as if nothing were known.
+    fewest, most = (1 / math.sqrt(max(1, n - EXPLAINING - 2)) for n in (len(opinions.own), len(item)))
+    error = min(max(spread, fewest), most)
     return Correlation(r, error, len(item), len(opinions.own))
 
 

@@ -32,6 +32,13 @@ class Opinions:
         return self.take(chosen[first])
 
 
+def join(parts: list[Opinions]) -> Opinions:
+    """Return all these opinions in the order of the items."""
+    arrays = zip(*(vars(part).values() for part in parts), strict=True)
+    together = Opinions(*(np.concatenate(values) for values in arrays))
+    return together.take(np.argsort(together.item, kind="stable"))
+
+
 def opinions_of(truth: Truth, items: np.ndarray) -> Opinions:
     """Return the opinions of all raters of these items; they have few raters each, so the opinions fit into memory."""
     wanted = np.zeros(truth.ratings.shape[1], dtype=bool)

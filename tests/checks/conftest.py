@@ -7,7 +7,6 @@ from pathlib import Path
 import made_releases as made
 import pytest
 
-
 RARE = 21
 
 

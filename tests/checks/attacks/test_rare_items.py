@@ -116,8 +116,8 @@ def test_columns_without_opinions_pass(tmp_path, seed):
     found = result(release(ratings, random_level(ratings, seed)), tmp_path)
     assert (found.passed, found.applicable) == (True, True), found.detail
     assert found.n == 120 + 80 + 210 + 500 + 990 + 450
-    # 40 items with two raters join those with three, 30 with eleven to twenty those with six to ten.
-    assert [outcome.more["items"] for outcome in found.outcomes] == [120, 110, 100, 140]
+    # Below three raters 40 items join 120; then 70 join 100, and 30 join 110.
+    assert [outcome.more["items"] for outcome in found.outcomes] == [160, 170, 140]
 
 
 def test_columns_that_are_all_the_same_reveal_nothing(tmp_path):
@@ -148,3 +148,26 @@ def test_popular_items_are_not_rare(tmp_path):
     rare = int((np.bincount(ratings.indices) <= rare_items.MOST_RATERS).sum())
     assert rare == 0
     assert (found.passed, found.applicable, found.n) == (True, False, 0)
+
+
+def test_few_items_with_enough_raters_are_judged_at_the_lower_bound(tmp_path):
+    """Thirty items: the upper bound would refuse columns that reveal nothing; a leak is still found."""
+    ratings = rated({4: 30})
+    passed = result(release(ratings, random_level(ratings)), tmp_path / "harmless")
+    assert (passed.passed, passed.applicable) == (True, True)
+    level = np.nan_to_num(np.nanmean(opinions(ratings), axis=0))
+    assert not result(release(ratings, level), tmp_path / "leak").passed
+
+
+def test_few_items_below_the_least_number_of_raters_must_show_little(tmp_path):
+    """Nothing of an item with two raters may be published, so twenty such items are judged at the upper bound."""
+    ratings = rated({2: 20})
+    level = 0.3 * np.nan_to_num(np.nanmean(opinions(ratings), axis=0)) + random_level(ratings)
+    assert not result(release(ratings, level), tmp_path).passed
+
+
+def test_very_few_items_are_not_judged(tmp_path):
+    ratings = rated({4: 3, 15: 2})
+    found = result(release(ratings, random_level(ratings)), tmp_path)
+    assert (found.passed, found.applicable) == (True, False)
+    assert "5 are too few" in found.detail
