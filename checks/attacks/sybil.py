@@ -61,7 +61,7 @@ class Guesses:
     @property
     def worst(self) -> str:
         """The score with the highest upper bound."""
-        return max(self.areas, key=lambda name: self.areas[name].most)
+        return max(self.areas, key=lambda name: (self.areas[name].most, self.areas[name].turned.value))
 
     def __str__(self) -> str:
         return ", ".join(f"{area.turned.value:.3f} by {name}" for name, area in self.areas.items())
