@@ -224,8 +224,12 @@ def _seconds(rows: list[dict[str, Any]]) -> str:
     parts = {"validate": "gate", "recommenders": "recommenders"}
     table = [["release", "made, with its shadow", *parts.values()]]
     for row in rows:
-        # The seconds of the shadow run are part of those of evaluate.
-        steps = {step: spent for step, spent in row["seconds"].items() if not step.startswith("shadow ")}
+        # The seconds of the shadow run and of the runs with sybils are part of those of evaluate.
+        steps = {
+            step: spent
+            for step, spent in row["seconds"].items()
+            if not step.startswith(("shadow ", "sybil "))
+        }
         other = sum(spent for step, spent in steps.items() if step not in parts)
         table.append([label(row), f"{other:.0f}", *(f"{steps.get(step, 0):.0f}" for step in parts)])
     return _table(table)

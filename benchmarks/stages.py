@@ -172,8 +172,8 @@ def _digests(release: Path) -> dict[str, str]:
 
 
 def own(stages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the stages of the release; those of the shadow run are part of `evaluate` and would count twice."""
-    return [stage for stage in stages if not stage["name"].startswith("shadow ")]
+    """Return the stages of the release; those of the runs inside `evaluate` are part of it and would count twice."""
+    return [stage for stage in stages if not stage["name"].startswith(("shadow ", "sybil "))]
 
 
 def total(stages: list[dict[str, Any]], names: tuple[str, ...] | None = None) -> float:

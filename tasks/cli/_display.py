@@ -159,8 +159,10 @@ def _comparison(result: dict[str, Any]) -> None:
     colours = {"published": "green", "refused": "red", "failed": "yellow"}
     for number, row in rows.items():
         status = row.get("status", "")
-        # The seconds of the shadow run are part of those of evaluate.
-        spent = sum(s for step, s in row.get("seconds", {}).items() if not step.startswith("shadow "))
+        # The seconds of the shadow run and of the runs with sybils are part of those of evaluate.
+        spent = sum(
+            s for step, s in row.get("seconds", {}).items() if not step.startswith(("shadow ", "sybil "))
+        )
         risks.add_row(
             number,
             f"[{colours[status]}]{status}" if status else "",

@@ -2,6 +2,7 @@
 
 The other 10 % are held out before anything is fitted (tasks/shadow/split.py); checks/utility scores the predictions for
 them and the ranks. The shadow's own release is kept for the gate, which needs users who are absent from a release.
+Two further runs have accounts that an attacker made up (tasks/shadow/sybils.py); the gate measures what they reveal.
 Where a step changes the ratings, the shadow's ratings are changed as the release's are, and the loss counts: baselines
 and held-out ratings are of the ratings as ingested. Nothing of the shadow run is published.
 
@@ -9,6 +10,7 @@ and held-out ratings are of the ratings as ingested. Nothing of the shadow run i
     ranks.parquet     the rank of the own released record among all, by distance
     summary.json      what the shadow run was made of
     shadow-release/   as published, and membership.parquet (group −1: absent), held_out.parquet (pseudonym, item)
+    sybil/            releases of data with made-up accounts, and whom these attack; not of single people's records
 """
 
 from dataclasses import dataclass
@@ -35,15 +37,17 @@ from tasks.shadow.release import ReleasedRatings, keep_release
 from tasks.shadow.run import ShadowPlan, run_shadow
 from tasks.shadow.split import STUDY_PURPOSE, split_ratings
 from tasks.shadow.summary import rating_histogram
+from tasks.shadow.sybils import SybilPlan, run_sybils
 from tasks.store import remove, write_json
 
 RESULT = "utility"
 
 
 class Params(Settings):
-    """Hold the steps of the shadow run with their parameters, and what its release declares and is compared by."""
+    """Hold the steps of the inner runs with their parameters, and what their releases declare and are compared by."""
 
     shadow: ShadowPlan
+    sybil: SybilPlan | None  # None: records are single people's
     declared: Declaration
     single: bool  # whether a record is one user's
     metric: str
@@ -61,6 +65,7 @@ def params(config: ReleaseConfig) -> Params:
     """Pick this step's settings."""
     return Params(
         shadow=ShadowPlan.of(config),
+        sybil=SybilPlan.of(config),
         declared=Declaration.of(config),
         single=methods.least_size(config) == 1,
         metric=config.clustering.metric,
@@ -121,6 +126,8 @@ def run(job: Job[Params, Inputs]) -> dict[str, Any]:
     }
     write_json(job.out / "summary.json", summary)
     remove(work)
+    if job.params.sybil is not None and job.purpose != STUDY_PURPOSE:
+        run_sybils(job, job.params.sybil, declared, ingested, job.out / "sybil")
     return {**counts, "absent": len(split.absent), "ranked": len(ranks)}
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import made_releases as made
 import pytest
 
+RARE = 21
+
 
 @pytest.fixture(scope="session")
 def ratings():
@@ -18,9 +20,12 @@ REG = 0.4  # with a tenth of it, members of these small data are distinguished f
 
 @pytest.fixture(scope="session")
 def models(ratings):
-    """The padding model with the rare-item rule, and without it."""
+    """The padding model with the rare-item rule, and without it.
+
+    Items with up to 20 raters take no part in it: fitted without noise, their columns reveal opinions (rare-items).
+    """
     return {
-        name: made.fit(ratings, rank=12, rare=rare, reg=REG) for name, rare in (("ruled", 3), ("unruled", 0))
+        name: made.fit(ratings, rank=12, rare=rare, reg=REG) for name, rare in (("ruled", RARE), ("unruled", 0))
     }
 
 
@@ -33,9 +38,8 @@ def releases(ratings, models):
         "observed kept": {"keep_observed": True, "c": 1},
         "single contributors": {"shape": "simple", "c": 1},
     }
-    return {
-        name: made.grouped(ratings, 5, model=models["ruled"], reg=REG, **how) for name, how in make.items()
-    }
+    ruled = {"model": models["ruled"], "rare": RARE, "reg": REG}
+    return {name: made.grouped(ratings, 5, **ruled, **how) for name, how in make.items()}
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import copy
 from dataclasses import replace
 
 import made_releases as made
+import made_sybils
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -218,6 +219,24 @@ class TestStructureBased(RawRatings):
 
 class TestSvdEmReconstruction(Noise):
     name = "svd-em-reconstruction"
+
+
+class TestSybil(CheckContract):
+    """Columns of one-rater items carry a third of the rater's opinion, or nothing of it."""
+
+    name = "sybil"
+
+    def planted(self, opened, carried):
+        release = made_sybils.attackable()
+        return opened(
+            release, lambda _, private: made_sybils.write_opinions(release, private, carried=carried)
+        )
+
+    def violation(self, opened):
+        return self.planted(opened, 1 / 3)
+
+    def harmless(self, opened):
+        return self.planted(opened, 0.0)
 
 
 class TestTfIdf(RawRatings):

@@ -74,13 +74,14 @@ def test_rare_items_of_raw_data_reveal_opinions(tmp_path):
             [5, 3, 3, np.nan, np.nan],
             [np.nan, 3, 4, 1, np.nan],
             [np.nan, 2, 2, np.nan, 4],
-            [np.nan, 3, 3, np.nan, np.nan],
+            *[[np.nan, 3, 3, np.nan, np.nan]] * 18,  # the two other items are not rare
         ]
     )
     rows, columns = np.nonzero(~np.isnan(table))
     ratings = made.csr(rows, columns, table[rows, columns], table.shape)
     values = np.where(np.isnan(table), np.nan, 3).astype(np.float32)
-    opened = made.case(made.Made(ratings, np.array([0, 0, 1, 1]), values[[0, 2]], k=2), tmp_path / "rare")
+    group_of = np.array([0, 0, *[1] * 19])
+    opened = made.case(made.Made(ratings, group_of, values[[0, 2]], k=2), tmp_path / "rare")
     (outcome,) = result(raw_view(opened), "rare-items").outcomes
     # Opinions +2, −2.5 and +2, columns +4/3, −5/3 and +4/3: the first and the third are not above the median (+2).
     assert (outcome.risk.successes, outcome.risk.n, outcome.risk.baseline) == (3, 3, 1.0)

@@ -1,0 +1,87 @@
+"""Test the runs with made-up accounts inside `evaluate`: what is kept of them, and that nothing else is."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from checks.evidence.release import Release
+from tasks import pipeline
+from tasks.config import parse
+from tasks.data.ratings import write_ids, write_matrix
+from tasks.engine import Engine
+from tasks.keys import OwnerKey
+from tasks.shadow.split import STUDY_PURPOSE
+from tasks.store import Store, files_below
+from tests.conftest import SNAPSHOT
+
+KEY = OwnerKey(b"k" * 32)
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def evaluated(tmp_path, taste_matrix):
+    """Run the step on 300 users, 80 items and 14,000 ratings: (store, purpose, tables) → (its directory, CPU times)."""
+    matrix, place = taste_matrix(users=300, items=80, share=0.6), tmp_path / "given"
+    place.mkdir()
+    write_ids(place, "user", [f"person {n:04}" for n in range(300)])
+    write_ids(place, "item", [f"i{n:04}" for n in range(80)])
+    write_matrix(place, matrix)
+
+    def run(store="store", purpose="release", **tables):
+        source = {"format": "csv", "path": "-", "scale": [1, 5]}
+        padding = {"rank": 4, "iterations": 3}
+        config = parse({"release": {"name": "t"}, "source": source, "padding": padding, **tables})
+        opened = pipeline.open_run(config, SNAPSHOT, Store(tmp_path / store), Engine(), lambda *_: None)
+        given = {"ingest": {"path": str(place), "digest": "given", "counts": {}}}
+        run = replace(opened, key=KEY, given=given, purpose=purpose)
+        return Path(pipeline.execute("evaluate", run)["path"]), run.seconds
+
+    return run
+
+
+def test_releases_with_sybils_are_kept(evaluated):
+    out, seconds = evaluated()
+    opinions, copies = (Release(out / "sybil" / name) for name in ("opinions", "copies"))
+    targets = pq.read_table(out / "sybil" / "opinions" / "targets.parquet").to_pandas()
+    assert len(targets) == 600
+    assert targets["item"].is_unique
+    assert opinions.n_items > 600
+    assert set(targets["pseudonym"]) <= set(opinions.pseudonyms.to_pylist())
+    assert len(opinions.pseudonyms) == 300 + 3 * 2
+    assert (opinions.listed >= 5).all()
+    accounts = pq.read_table(out / "sybil" / "copies" / "accounts.parquet").to_pandas()
+    assert copies.n_items == 80
+    assert len(copies.pseudonyms) == 300 + accounts["copy"].sum()
+    assert (accounts.groupby("target")["copy"].sum() == 4).all()
+    # Counted apart, by the purpose of the run.
+    assert {"sybil opinions padding", "sybil copies clustering"} <= set(seconds)
+    # No id of the source, no intermediate file.
+    sybil = out / "sybil"
+    assert not any(b"person" in file.read_bytes() for file in sybil.rglob("*") if file.is_file())
+    assert not (out / "work").exists()
+    again, _ = evaluated("another")
+    assert files_below(again) == files_below(out)
+
+
+def test_a_column_reveals_its_one_rater_today(evaluated):
+    """Without a defence, the level of a column is higher where its one real rater liked the item."""
+    out, _ = evaluated()
+    release = Release(out / "sybil" / "opinions")
+    targets = pq.read_table(out / "sybil" / "opinions" / "targets.parquet").to_pandas()
+    values = np.vstack([block.table() for block in release.blocks()])
+    level = values.mean(axis=0)[targets["item"]]
+    assert np.corrcoef(level, targets["rating"] - targets["usual"])[0, 1] > 0.7
+
+
+def test_single_people_and_studies_need_no_sybils(evaluated):
+    assert not (evaluated(privacy={"method": "perturbation"})[0] / "sybil").exists()
+    assert not (evaluated("another", STUDY_PURPOSE)[0] / "sybil").exists()
+
+
+@pytest.mark.parametrize("method", ["predictive-simple", "microaggregation"])
+def test_other_methods_of_groups(evaluated, method):
+    out, _ = evaluated(privacy={"method": method})
+    assert {place.name for place in (out / "sybil").iterdir()} == {"opinions", "copies"}
