@@ -15,8 +15,8 @@ lower bound. No group, and no person, may be exposed: more than half of its flag
 activity explain, at a lower bound that holds for all of them together.
 
 *Controls.* Positive, planted leverage: the same attack on profiles by a model of the members themselves whose rare
-items have the sum of their raters' groups' factors must exceed what is allowed. Negative: with the flags of each group attributed to another group, drawn
-at random, it must not.
+items have the sum of their raters' groups' factors must exceed what is allowed. Negative: with the flags of each group
+attributed to another group, drawn at random, it must not.
 
 A release with more than a few million cells is sampled for its directions, for the baseline and for the controls; the
 flags are those of all groups.
@@ -30,7 +30,7 @@ import scipy.sparse as sp
 
 from checks.evidence.case import Case
 from checks.evidence.views.sample import sampled
-from checks.reconstruction.exposed_people import Tally, find_exposed
+from checks.reconstruction.exposed_people import find_exposed
 from checks.recovery.cell_baseline import CERTAIN, CellBaseline
 from checks.recovery.flagged_links import HEADS, OF_EACH_GROUP, Flags, flag_links, rare_items
 from checks.recovery.low_rank_fit import Table, Tables
@@ -42,7 +42,7 @@ from checks.recovery.spectral import find_directions
 from checks.recovery.taste_model import TasteModel, fit_taste
 from checks.registry import check
 from checks.result import Finding, Outcome
-from checks.stats import Z95, Risk
+from checks.stats import Z95, Risk, Tally, interval_z
 
 DRAWS = 5
 SURE_HEAD = 500  # flags from which the upper bound decides
@@ -70,9 +70,13 @@ class Head:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Return the interval of the excess; the baseline's own uncertainty counts."""
-        half = Z95 * float(np.hypot(self.error, self.taste_error))
-        return self.excess - half, self.excess + half
+        """Return the interval of the excess; the baseline's own uncertainty counts.
+
+        Only the upper end is widened for attempts: a lower end must show harm, and widening it would make passing
+        easier.
+        """
+        error = float(np.hypot(self.error, self.taste_error))
+        return self.excess - Z95 * error, self.excess + interval_z() * error
 
     @property
     def decisive(self) -> float:

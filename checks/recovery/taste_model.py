@@ -50,7 +50,7 @@ class TasteModel:
         own -= own.mean(axis=0)
         spread = own.T @ own / len(own) + 1e-9 * np.eye(own.shape[1])
         rated = sp.csr_array((np.ones(raters.nnz), raters.indices, raters.indptr), shape=raters.shape)
-        sums = np.linalg.solve(spread, (rated.T @ own)[items].T).T
+        sums = np.linalg.solve(spread, np.asarray(rated.T @ own)[items].T).T
         moved = np.sqrt(np.einsum("if,fg,ig->i", sums, spread, sums))
         factors, fitted = self.factors.copy(), self.fitted.copy()
         factors[items] = sums * (PLANTED_SPREAD * span / np.maximum(moved, 1e-9))[:, None]

@@ -11,7 +11,7 @@ class Padding(Settings):
     """Hold the settings of predictive padding ([Chang2009], section 4.1)."""
 
     predictor: Literal["als", "biases"] = "als"
-    rank: int = Field(default=10, ge=1, le=256)
+    rank: int = Field(default=8, ge=1, le=256)
     regularization: float = Field(
         default=0.04, gt=0, description="for a scale that spans 4 units; grows with it"
     )
@@ -21,6 +21,11 @@ class Padding(Settings):
         ge=0,
         le=10_000,
         description="raters made of noise that each item has beside its real ones; 0 = none, as in [Chang2009]",
+    )
+    level_only_below: int = Field(
+        default=50,
+        ge=0,
+        description="items with fewer raters show their level alone, the same shift for every group",
     )
     keep_observed: bool = Field(
         default=False,

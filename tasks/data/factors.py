@@ -36,13 +36,26 @@ class FactorParams(Settings):
     span: float
     min_contributors: int
     phantom_raters: int = 0
+    level_only_below: int = 0
     neutral: tuple[str, ...] = ()
+
+    @property
+    def hides_raters(self) -> bool:
+        """Return whether the model hides the leverage of single raters."""
+        return bool(self.phantom_raters or self.level_only_below)
+
+    def unprotected(self) -> "FactorParams":
+        """Return the parameters of the same model without any defence: what a release is compared with."""
+        return self.model_copy(update={"neutral": (), "phantom_raters": 0, "level_only_below": 0})
 
     @classmethod
     def of(cls, config: ReleaseConfig) -> "FactorParams":
         """Return the parameters of a release's model."""
         chosen = config.padding.model_dump(
-            include={"predictor", "rank", "regularization", "iterations", "phantom_raters", "neutral"}
+            include={
+                *("predictor", "rank", "regularization", "iterations"),
+                *("phantom_raters", "level_only_below", "neutral"),
+            }
         )
         low, high = config.source.scale
         return cls(**chosen, span=high - low, min_contributors=config.privacy.min_contributors)
@@ -53,8 +66,8 @@ def fit_factors(context: StepContext[FactorParams], ratings: Ratings) -> dict[st
 
     An item with fewer raters than `min_contributors` would disclose their ratings through its column
     (docs/leaks-and-bars.md). The leverage of single raters of other items is hidden by phantom raters
-    (tasks/kernels/phantom_raters.py). Where predictions must not reveal an attribute (`neutral`), the users' factors are
-    moved so that all its classes are distributed alike (tasks/kernels/neutral_factors.py).
+    (tasks/kernels/phantom_raters.py). Where predictions must not reveal an attribute (`neutral`), the users' factors
+    are moved so that all its classes are distributed alike (tasks/kernels/neutral_factors.py).
     """
     params, out = context.params, context.out
     fit_items = ratings.real_raters() >= params.min_contributors

@@ -8,11 +8,12 @@ phantom raters:
 
 - their tastes are drawn like real raters' (the same covariance of factors), once for all items;
 - their ratings are the item's level plus noise as large as real people's deviations from the model, so that the sums
-  from which factors are solved have noise worth as many raters;
-- the noise in an item's level, the sum of its ratings, has a standard deviation of one width of the rating scale: the
-  most that one person can change that sum by.
+  from which factors are solved have noise worth as many raters. Over an item's phantoms the noise adds up to zero.
 
-Noise that a rare item cannot carry is shrunk with its factors; an item with many raters hardly notices it.
+The level itself is hidden afterwards (`hide_levels`): the sum of an item's ratings gets noise with a standard deviation
+of twice the width of the rating scale, twice the most that one person can change that sum by. From 20 raters on it
+falls with the square root of their number: to find one real opinion among them, an attacker would have to plant, or to
+know, all others. Noise that a rare item cannot carry is shrunk with its factors; an item with many raters hardly notices it.
 """
 
 import numpy as np
@@ -21,6 +22,8 @@ import scipy.sparse as sp
 
 Float32 = npt.NDArray[np.float32]
 
+LEVEL_NOISE = 2.0  # widths of the rating scale, in the sum of an item's ratings
+FULL_NOISE_UP_TO = 20  # raters; with four times as many the noise in the sum is half of that
 _LEAST_VARIANCE = 1e-9
 
 
@@ -40,18 +43,44 @@ def draw_tastes(covariance: np.ndarray, phantoms: int, rng: np.random.Generator)
     return (rng.standard_normal((phantoms, rank)) @ root.T).astype(np.float32)
 
 
-def draw_ratings(
-    levels: Float32, phantoms: int, error: float, level_noise: float, rng: np.random.Generator
-) -> Float32:
+def draw_ratings(levels: Float32, phantoms: int, error: float, rng: np.random.Generator) -> Float32:
     """Return what phantom raters give each item, less the mean of all ratings (items × phantoms).
 
-    `error` is the standard deviation of a real rating from the model, `level_noise` that of the sum over an item's
-    phantoms beyond its level.
+    `error` is the standard deviation of a real rating from the model.
     """
     noise = rng.standard_normal((len(levels), phantoms), np.float32) * np.float32(error)
-    noise -= noise.mean(axis=1, keepdims=True)
-    noise += rng.standard_normal((len(levels), 1), np.float32) * np.float32(level_noise / phantoms)
+    noise -= noise.mean(axis=1, keepdims=True) if phantoms else np.float32(0)
     return noise + levels[:, None]
+
+
+def hide_levels(
+    levels: Float32, counts: npt.NDArray[np.integer], prior: float, span: float, rng: np.random.Generator
+) -> Float32:
+    """Return item levels with noise in the sum of each item's ratings, shrunk as such noise demands.
+
+    `levels` are sums over an item's ratings divided by their number plus `prior`. They are shrunk towards what items
+    with as many raters have on average (rare items are rated lower than popular ones), with the variance of the noise
+    in a mean over that of the levels: the best linear estimate of a level from its noisy sum.
+    """
+    noise = LEVEL_NOISE * span * np.sqrt(FULL_NOISE_UP_TO / np.maximum(counts, FULL_NOISE_UP_TO))
+    usual = _usual_levels(levels.astype(np.float64), counts, prior)
+    apart = levels - usual
+    weight = counts / max(1, int(counts.sum()))
+    variance = max(float(weight @ apart**2), _LEAST_VARIANCE)
+    sums = apart * (counts + prior) + noise * rng.standard_normal(len(levels))
+    return (usual + sums / (counts + prior + noise**2 / (np.maximum(counts, 1) * variance))).astype(np.float32)
+
+
+def _usual_levels(levels: np.ndarray, counts: np.ndarray, prior: float) -> np.ndarray:
+    """Return the level that items with as many raters have: a line over the logarithm of their number.
+
+    Levels are shrunk by `prior`; undone here, so that the line is not bent towards zero where raters are few.
+    """
+    means = levels * (counts + prior) / np.maximum(counts, 1)
+    weight = counts / (counts + prior)
+    at = np.column_stack([np.ones(len(counts)), np.log1p(counts)])
+    line = np.linalg.lstsq(at * np.sqrt(weight)[:, None], means * np.sqrt(weight), rcond=None)[0]
+    return at @ line
 
 
 def add_phantoms(part: sp.csr_array, ratings: Float32, items: npt.NDArray[np.bool_]) -> sp.csr_array:
@@ -60,5 +89,4 @@ def add_phantoms(part: sp.csr_array, ratings: Float32, items: npt.NDArray[np.boo
     there = np.broadcast_to(items[:, None], phantoms.shape)
     row, column = np.nonzero(there)
     more = sp.csr_array((phantoms[there], (row, column)), shape=phantoms.shape)
-    joined = sp.csr_array(sp.hstack([part, more], format="csr"))
-    return joined
+    return sp.csr_array(sp.hstack([part, more], format="csr"))

@@ -13,9 +13,15 @@ from typing import Any
 import numpy as np
 
 from tasks.data.ratings import Ratings
-from tasks.kernels.als import half_step, items_matrix, keep_items, regressors, start, users_matrix
+from tasks.kernels.als import BIAS_PRIOR, half_step, items_matrix, keep_items, regressors, start, users_matrix
 from tasks.kernels.padded import LowRank
-from tasks.kernels.phantom_raters import add_phantoms, draw_ratings, draw_tastes, rater_covariance
+from tasks.kernels.phantom_raters import (
+    add_phantoms,
+    draw_ratings,
+    draw_tastes,
+    hide_levels,
+    rater_covariance,
+)
 from tasks.pipeline import StepContext
 from tasks.store import remove
 
@@ -38,7 +44,8 @@ def fit(context: StepContext[Any], ratings: Ratings, fit_items: np.ndarray) -> L
     _create(work, "items", first)
     np.save(work / "fit_items.npy", fit_items)
 
-    hide_raters = ["phantoms", "users"] if params.phantom_raters else []
+    hide_raters = ["phantoms", "users"] if params.hides_raters else []
+    ridge = params.regularization * params.span / REGULARIZATION_SPAN
     turns = ["users", "items"] * params.iterations + ["users", *hide_raters]
     for turn, side in enumerate(turns):
         if side == "phantoms":
@@ -51,8 +58,10 @@ def fit(context: StepContext[Any], ratings: Ratings, fit_items: np.ndarray) -> L
             ratings=ratings.directory,
             work=work,
             mean=mean,
-            regularization=params.regularization * params.span / REGULARIZATION_SPAN,
+            regularization=ridge,
         )
+        if side == "phantoms":
+            _hide_raters(context, work, items.counts(), fit_items, prior=ridge * BIAS_PRIOR)
     model = LowRank(users_matrix(_solution(work, "users")), items_matrix(_solution(work, "items")), mean)
     remove(work)
     return model
@@ -82,12 +91,25 @@ def _write_phantoms(
         np.load(work / "items_biases.npy"),
         params.phantom_raters,
         float(np.sqrt(squares / max(1, cells))),
-        params.span,
         context.rng("phantom ratings"),
     )
     np.save(work / "phantom_ratings.npy", given)
     np.save(work / "raters.npy", np.vstack([factors, tastes]))
     np.save(work / "raters_biases.npy", np.append(biases, np.zeros(len(tastes), np.float32)))
+
+
+def _hide_raters(
+    context: StepContext[Any], work: Path, counts: np.ndarray, fit_items: np.ndarray, *, prior: float
+) -> None:
+    """Leave rare items their level alone, and add noise to the levels of all fitted items."""
+    file = work / "items.npy"
+    factors = np.load(file)
+    factors[counts < context.params.level_only_below] = 0
+    np.save(file, factors)
+    file = work / "items_biases.npy"
+    levels, rng = np.load(file), context.rng("levels")
+    levels[fit_items] = hide_levels(levels[fit_items], counts[fit_items], prior, context.params.span, rng)
+    np.save(file, levels)
 
 
 def _square_errors(block: tuple[int, int], *, ratings: Path, work: Path, mean: float) -> tuple[float, float]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tasks.data.ratings import Ratings
 from tasks.kernels.padded import LowRank
+from tasks.kernels.phantom_raters import hide_levels
 from tasks.pipeline import StepContext
 
 SHRINKAGE = 5.0  # in ratings: the weight of a bias of zero
@@ -27,11 +28,9 @@ def fit(context: StepContext[Any], ratings: Ratings, fit_items: np.ndarray) -> L
         item = _shrunken_mean(column, value - mean - user[row], len(item))
         user = _shrunken_mean(row, value - mean - item[column], len(user))
         context.progress(turn + 1, context.params.iterations)
-    if (
-        context.params.phantom_raters
-    ):  # they have no taste here: all they do is to hide single raters in the level
-        noise = context.params.span * context.rng("phantom ratings").standard_normal(len(item))
-        item += np.where(fit_items, noise / (np.bincount(column, minlength=len(item)) + SHRINKAGE), 0)
+    if context.params.hides_raters:  # they have no taste here, so only the levels are hidden
+        counts, rng = np.bincount(column, minlength=len(item))[fit_items], context.rng("levels")
+        item[fit_items] = hide_levels(item[fit_items], counts, SHRINKAGE, context.params.span, rng)
     users = np.stack([user, np.ones_like(user)], axis=1)
     items = np.stack([np.ones_like(item), item], axis=1)
     return LowRank(users.astype(np.float32), items.astype(np.float32), mean)

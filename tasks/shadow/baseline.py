@@ -19,7 +19,7 @@ def fit_baseline(context: StepContext[FactorParams], ratings: Ratings) -> Path:
     """Fit the baseline model as a release of these ratings would, and return its directory, `context.out`."""
     context.out.mkdir()
     fit_factors(
-        replace(context, params=context.params.model_copy(update={"neutral": (), "phantom_raters": 0})),
+        replace(context, params=context.params.unprotected()),
         ratings,
     )
     return context.out

@@ -73,7 +73,7 @@ def train_on_records(
     """Train on released records (as `profiles.unpack` wrote them); predictions are in the release's unit, by record."""
     released = profiles.open_unpacked(unpacked, coding.dtype)
     records = len(released.sizes)
-    params = context.params.model_copy(update={"phantom_raters": 0})  # what is published needs no protection
+    params = context.params.unprotected()  # what is published needs no protection
     if coding.unit == "z-score":  # z-scores vary about as much as ratings from 1 to 5 do
         params = params.model_copy(update={"span": REGULARIZATION_SPAN})
     if released.items is None:

@@ -71,7 +71,7 @@ def run_shadow(
     inner = inner_run(chosen.steps, given, work, "shadow")
     made = given | {name: Path(execute(name, inner)["path"]) for name in chosen.steps.steps}
     baseline = made["padding"]
-    protected = bool(chosen.factors.neutral or chosen.factors.phantom_raters)
+    protected = bool(chosen.factors.neutral) or chosen.factors.hides_raters
     if chosen.steps.steps["padding"].inputs != ("ingest",) or protected:
         rng, out = partial(inner.rng, "padding"), work / "original"
         baseline = fit_baseline(

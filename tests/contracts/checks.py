@@ -39,7 +39,9 @@ class CheckContract:
     def run(self, case: Case) -> Finding:
         """Run the check as the gate does, at its own threshold."""
         with single_threaded():
-            return self.check.run(case if self.check.as_published else ratings_view(case), self.check.threshold)
+            return self.check.run(
+                case if self.check.as_published else ratings_view(case), self.check.threshold
+            )
 
     @pytest.fixture(scope="class")
     def found(self, open_release) -> Finding:

@@ -79,7 +79,7 @@ def _config(kind: str, data: Path, method: str, k: int, observed: bool) -> Relea
                 "min_contributors": 1 if observed else 3,
                 "clip_groups": 1.0,
             },
-            "padding": {"keep_observed": observed, "rank": 16, "phantom_raters": 0},
+            "padding": {"keep_observed": observed, "rank": 16, "phantom_raters": 0, "level_only_below": 0},
         },
         "murmur reproduce P0",
     )
