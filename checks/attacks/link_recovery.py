@@ -166,6 +166,8 @@ def _head(case: Case, chance: CellBaseline, flags: list[Flags], size: int) -> He
 def _measure(case: Case, chance: CellBaseline, flags: Flags, size: int) -> Head:
     """Compare the first flags of a score with what popularity and activity explain; a group is one cluster."""
     keys = flags.overall[:size]
+    if not len(keys):  # a model that knows none of these items flags nothing
+        return Head(0, str(flags.score), 0.0, 0.0, 0.5, 0.0)
     right, expected = hold_real_ratings(case, keys).astype(float), chance.of(keys)
     _, cluster = np.unique(keys // case.release.n_items, return_inverse=True)
     trials = np.bincount(cluster)

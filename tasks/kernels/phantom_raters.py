@@ -13,7 +13,8 @@ phantom raters:
 The level itself is hidden afterwards (`hide_levels`): the sum of an item's ratings gets noise with a standard deviation
 of twice the width of the rating scale, twice the most that one person can change that sum by. From 20 raters on it
 falls with the square root of their number: to find one real opinion among them, an attacker would have to plant, or to
-know, all others. Noise that a rare item cannot carry is shrunk with its factors; an item with many raters hardly notices it.
+know, all others. Noise that a rare item cannot carry is shrunk with its factors; an item with many raters hardly
+notices it.
 """
 
 import numpy as np
@@ -68,7 +69,9 @@ def hide_levels(
     weight = counts / max(1, int(counts.sum()))
     variance = max(float(weight @ apart**2), _LEAST_VARIANCE)
     sums = apart * (counts + prior) + noise * rng.standard_normal(len(levels))
-    return (usual + sums / (counts + prior + noise**2 / (np.maximum(counts, 1) * variance))).astype(np.float32)
+    return (usual + sums / (counts + prior + noise**2 / (np.maximum(counts, 1) * variance))).astype(
+        np.float32
+    )
 
 
 def _usual_levels(levels: np.ndarray, counts: np.ndarray, prior: float) -> np.ndarray:
