@@ -14,8 +14,8 @@ at the upper bound; smaller heads, whose interval is wider than the margin, are 
 lower bound. No group, and no person, may be exposed: more than half of its flags right beyond what popularity and
 activity explain, at a lower bound that holds for all of them together.
 
-*Controls.* Positive, planted leverage: the same attack on profiles by a model of the members themselves whose rare
-items have the sum of their raters' groups' factors must exceed what is allowed. Negative: with the flags of each group
+*Controls.* Positive, planted leverage: the same attack on profiles by a model of the members themselves in which each
+rare item has the direction of one group that rated it must exceed what is allowed. Negative: with the flags of each group
 attributed to another group, drawn at random, it must not.
 
 A release with more than a few million cells is sampled for its directions, for the baseline and for the controls; the
@@ -290,16 +290,19 @@ def _exposed(case: Case, chance: CellBaseline, flags: list[Flags]) -> tuple[int,
 def _positive_control(
     attacked: _Attacked, baseline: dict[int, tuple[float, float]], threshold: float
 ) -> tuple[bool, str]:
-    """Test that the attack finds leverage: rare items whose factors are the sum of their groups' factors."""
+    """Test that the attack finds leverage: rare items that have the direction of a group that rated them."""
     part, everybody = attacked.part, np.arange(attacked.part.release.n_groups)
     ratings, span = _ratings_of(part, everybody), part.release.high - part.release.low
-    model = fit_taste(ratings, span, part.draw("leverage"))
-    belongs = _belongs(part, everybody)
-    raters = belongs @ sp.csr_array(
-        (np.ones(ratings.nnz), ratings.indices, ratings.indptr), shape=ratings.shape
-    )
-    means = (belongs @ model.people(ratings)) / np.maximum(part.groups.sizes, 1)[:, None]
-    flags = attacked.flags(model.with_leverage(means, raters, attacked.items, span), everybody)
+    random = part.draw("leverage")
+    model = fit_taste(ratings, span, random)
+    people = model.people(ratings)
+    means = (_belongs(part, everybody) @ people) / np.maximum(part.groups.sizes, 1)[:, None]
+    group_of = np.repeat(np.repeat(everybody, part.groups.sizes), np.diff(ratings.indptr))
+    drawn = random.permutation(ratings.nnz)  # the last one written for an item owns it
+    owner = np.zeros(part.release.n_items, np.int64)
+    owner[ratings.indices[drawn]] = group_of[drawn]
+    planted = model.with_leverage(means, attacked.items, owner[attacked.items], span)
+    flags = attacked.flags(planted, everybody)
     found = [
         _beyond_taste(_head(part, attacked.chance, flags, head), taste) for head, taste in baseline.items()
     ]

@@ -39,21 +39,20 @@ class TasteModel:
         return _solve(part.indptr, part.indices, part.data, self.factors, offsets, self.shrinkage)
 
     def with_leverage(
-        self, groups: np.ndarray, raters: sp.csr_array, items: np.ndarray, span: float
+        self, groups: np.ndarray, items: np.ndarray, owners: np.ndarray, span: float
     ) -> "TasteModel":
-        """Return a model in which the factors of these items are the sum of the factors of the groups that rated them.
+        """Return a model in which each of these items has the direction of one group, its owner.
 
-        `groups` are the mean [factors, bias] of each group and `raters` (groups × items) counts members who rated. This
-        is the worst that a fit can do to a group: nobody else has a part in the item's factors.
+        `groups` are the mean [factors, bias] of each group. This is the worst that a fit can do to a group: nobody else
+        has a part in the item's factors. Directions are in the groups' metric, so that no common one prevails.
         """
         own = groups[:, :-1].astype(np.float64)
         own -= own.mean(axis=0)
         spread = own.T @ own / len(own) + 1e-9 * np.eye(own.shape[1])
-        rated = sp.csr_array((np.ones(raters.nnz), raters.indices, raters.indptr), shape=raters.shape)
-        sums = np.linalg.solve(spread, np.asarray(rated.T @ own)[items].T).T
-        moved = np.sqrt(np.einsum("if,fg,ig->i", sums, spread, sums))
+        planted = np.linalg.solve(spread, own[owners].T).T
+        moved = np.sqrt(np.einsum("if,fg,ig->i", planted, spread, planted))
         factors, fitted = self.factors.copy(), self.fitted.copy()
-        factors[items] = sums * (PLANTED_SPREAD * span / np.maximum(moved, 1e-9))[:, None]
+        factors[items] = planted * (PLANTED_SPREAD * span / np.maximum(moved, 1e-9))[:, None]
         fitted[items] = True
         return replace(self, factors=factors, fitted=fitted)
 

@@ -25,7 +25,7 @@ def models(ratings):
     Items with up to 20 raters take no part in it: fitted without noise, their columns reveal opinions (rare-items).
     """
     return {
-        name: made.fit(ratings, rank=12, rare=rare, reg=REG)
+        name: made.fit(ratings, rank=4, rare=rare, reg=REG)
         for name, rare in (("ruled", RARE), ("unruled", 0))
     }
 

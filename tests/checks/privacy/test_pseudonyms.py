@@ -202,7 +202,7 @@ def test_chances_by_hand():
 
 
 def test_common_ends_are_stripped():
-    assert pseudonyms._strip_common_ends(["u-12x", "u-34x", "u-1x"]) == ["12", "34", "1"]
-    assert pseudonyms._strip_common_ends(["aa", "aaa"]) == ["", "a"]
-    assert pseudonyms._strip_common_ends(["alone"]) == ["alone"]
-    assert pseudonyms._strip_common_ends([]) == []
+    assert pseudonyms.strip_common_ends(["u-12x", "u-34x", "u-1x"]) == ["12", "34", "1"]
+    assert pseudonyms.strip_common_ends(["aa", "aaa"]) == ["", "a"]
+    assert pseudonyms.strip_common_ends(["alone"]) == ["alone"]
+    assert pseudonyms.strip_common_ends([]) == []
