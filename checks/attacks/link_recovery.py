@@ -15,8 +15,8 @@ lower bound. No group, and no person, may be exposed: more than half of its flag
 activity explain, at a lower bound that holds for all of them together.
 
 *Controls.* Positive, planted leverage: the same attack on profiles by a model of the members themselves in which each
-rare item has the direction of one group that rated it must exceed what is allowed. Negative: with the flags of each group
-attributed to another group, drawn at random, it must not.
+rare item has the direction of one group that rated it must exceed what is allowed. Negative: with the flags of each
+group attributed to another group, drawn at random, it must not.
 
 A release with more than a few million cells is sampled for its directions, for the baseline and for the controls; the
 flags are those of all groups.
