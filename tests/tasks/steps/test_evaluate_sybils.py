@@ -75,8 +75,8 @@ def rater_correlation(out):
     return np.corrcoef(level, targets["rating"] - targets["usual"])[0, 1]
 
 
-def test_phantom_raters_hide_the_one_rater_of_a_column(evaluated):
-    """Without them, the level of a column is higher where its one real rater liked the item."""
+def test_a_model_that_hides_raters_hides_the_one_rater_of_a_column(evaluated):
+    """Without noise on levels, the level of a column is higher where its one real rater liked the item."""
     defended, _ = evaluated()
     undefended, _ = evaluated("another", padding={**PADDING, "phantom_raters": 0, "level_only_below": 0})
     assert rater_correlation(undefended) > 0.7
