@@ -14,9 +14,9 @@ at the upper bound; smaller heads, whose interval is wider than the margin, are 
 lower bound. No group, and no person, may be exposed: more than half of its flags right beyond what popularity and
 activity explain, at a lower bound that holds for all of them together.
 
-*Controls.* Positive, planted leverage: the same attack on profiles by a model of the members themselves in which each
-rare item has the direction of one group that rated it must exceed what is allowed. Negative: with the flags of each
-group attributed to another group, drawn at random, it must not.
+*Controls.* Positive, planted leverage: the same attack on profiles by a model of the members themselves, in which the
+rare items that a few groups rated stand out of these groups' profiles, must exceed what is allowed. Negative: with the
+flags of each group attributed to another group, drawn at random, it must not.
 
 A release with more than a few million cells is sampled for its directions, for the baseline and for the controls; the
 flags are those of all groups.
@@ -48,6 +48,8 @@ DRAWS = 5
 SURE_HEAD = 500  # flags from which the upper bound decides
 LARGEST_SHARE = 0.05  # of the candidate cells: beyond it a head is no longer a tail
 FEWEST_GROUPS = 20  # of which half form the baseline
+PLANTED_GROUPS = 12  # fewer than the directions that are examined
+PLANTED_SHARE = 0.25  # of the scale's width
 
 
 @dataclass(frozen=True)
@@ -206,7 +208,10 @@ class _Attacked:
     def flags(self, model: TasteModel, groups: np.ndarray) -> list[Flags]:
         """Attack the profiles that a model predicts for these groups."""
         table = _profiles(self.part, model, groups, self.tables)
-        known = self.items[model.fitted[self.items]]
+        return self.flags_of(table, groups, self.items[model.fitted[self.items]])
+
+    def flags_of(self, table: np.ndarray, groups: np.ndarray, known: np.ndarray) -> list[Flags]:
+        """Attack these profiles of these groups; only these items may be flagged."""
         directions = find_directions(lambda: [(0, table)], table.shape)
         return flag_links(lambda: [(0, table)], directions, self.chance, known, groups, per_group=False)
 
@@ -290,19 +295,16 @@ def _exposed(case: Case, chance: CellBaseline, flags: list[Flags]) -> tuple[int,
 def _positive_control(
     attacked: _Attacked, baseline: dict[int, tuple[float, float]], threshold: float
 ) -> tuple[bool, str]:
-    """Test that the attack finds leverage: rare items that have the direction of a group that rated them."""
+    """Test that the attack finds leverage: a few groups in whose profiles the rare items they rated stand out."""
     part, everybody = attacked.part, np.arange(attacked.part.release.n_groups)
-    ratings, span = _ratings_of(part, everybody), part.release.high - part.release.low
-    random = part.draw("leverage")
-    model = fit_taste(ratings, span, random)
-    people = model.people(ratings)
-    means = (_belongs(part, everybody) @ people) / np.maximum(part.groups.sizes, 1)[:, None]
-    group_of = np.repeat(np.repeat(everybody, part.groups.sizes), np.diff(ratings.indptr))
-    drawn = random.permutation(ratings.nnz)  # the last one written for an item owns it
-    owner = np.zeros(part.release.n_items, np.int64)
-    owner[ratings.indices[drawn]] = group_of[drawn]
-    planted = model.with_leverage(means, attacked.items, owner[attacked.items], span)
-    flags = attacked.flags(planted, everybody)
+    span, n_items = part.release.high - part.release.low, part.release.n_items
+    model = fit_taste(_ratings_of(part, everybody), span, part.draw("leverage"))
+    table = _profiles(part, model, everybody, attacked.tables)
+    keys = (everybody[:, None] * n_items + attacked.items).ravel()
+    rated = hold_real_ratings(part, keys).reshape(len(everybody), -1) & ~np.isnan(table[:, attacked.items])
+    for group in np.argsort(-rated.sum(axis=1), kind="stable")[:PLANTED_GROUPS]:
+        table[group, attacked.items[rated[group]]] += PLANTED_SHARE * span
+    flags = attacked.flags_of(np.clip(table, part.release.low, part.release.high), everybody, attacked.items)
     found = [
         _beyond_taste(_head(part, attacked.chance, flags, head), taste) for head, taste in baseline.items()
     ]

@@ -6,7 +6,7 @@ the group's members: alternating least squares on other people, then each member
 judge must not share code with what it judges, hence a fit of its own.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,7 +19,6 @@ PRIOR = 130.0
 BIAS_PRIOR = 100.0
 FEWEST_RATERS = 3  # of an item, in the fit; items with fewer have no factors
 START_SCALE = 0.1
-PLANTED_SPREAD = 0.1  # of the scale's width: how far planted factors move a prediction, root mean square
 
 
 @dataclass(frozen=True)
@@ -37,24 +36,6 @@ class TasteModel:
         part = _only_items(ratings, self.fitted)
         offsets = (self.bias + self.mean).astype(np.float32)
         return _solve(part.indptr, part.indices, part.data, self.factors, offsets, self.shrinkage)
-
-    def with_leverage(
-        self, groups: np.ndarray, items: np.ndarray, owners: np.ndarray, span: float
-    ) -> "TasteModel":
-        """Return a model in which each of these items has the direction of one group, its owner.
-
-        `groups` are the mean [factors, bias] of each group. This is the worst that a fit can do to a group: nobody else
-        has a part in the item's factors. Directions are in the groups' metric, so that no common one prevails.
-        """
-        own = groups[:, :-1].astype(np.float64)
-        own -= own.mean(axis=0)
-        spread = own.T @ own / len(own) + 1e-9 * np.eye(own.shape[1])
-        planted = np.linalg.solve(spread, own[owners].T).T
-        moved = np.sqrt(np.einsum("if,fg,ig->i", planted, spread, planted))
-        factors, fitted = self.factors.copy(), self.fitted.copy()
-        factors[items] = planted * (PLANTED_SPREAD * span / np.maximum(moved, 1e-9))[:, None]
-        fitted[items] = True
-        return replace(self, factors=factors, fitted=fitted)
 
     def profiles(self, people: np.ndarray) -> np.ndarray:
         """Return the predictions for every item; `people` may be means over groups."""
