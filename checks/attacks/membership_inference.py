@@ -3,8 +3,10 @@
 The attacker measures how well the best record fits what they know (checks/linkage/membership_signals.py), and how well
 the directions of the whole release agree with it (checks/linkage/whitened_signals.py), and answers "member" above a
 threshold. A release contains every person, so the attack runs on the shadow release (checks/evidence/views/shadow.py):
-members against people it was made without. The advantage is the share of members called members minus that of absent
-people; signal and threshold are chosen on one half of the people and measured on the other, both ways round.
+members against people it was made without. Of a small source there are several, each without other people: a signal is
+then a person's rank among those of its shadow, and all are pooled. The advantage is the share of members called members
+minus that of absent people; signal and threshold are chosen on one half of the people and measured on the other, both
+ways round.
 
 What gates is the upper bound of the advantage, at most 1/k + 1/4 (docs/threat-model.md, "Limits, and why"). A person is
 one of k behind a profile, so up to 1/k of a profile is their own; a quarter is what the fewest absent people that are
@@ -19,6 +21,7 @@ Which knowledge gates follows from what is published:
   be inferred *which* of k people a person is, not whether they are one of them. The rest is reported.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +31,8 @@ from scipy.stats import rankdata
 from checks.attacks.scoreboard_rh import rule as scoreboard
 from checks.evidence.case import Case
 from checks.evidence.views.raw import is_raw, raw_view
-from checks.evidence.views.shadow import absent_people, can_spare
-from checks.linkage.absent_people import shadow_of
+from checks.evidence.views.shadow import can_spare
+from checks.linkage.absent_people import ShadowDraw, shadow_draws
 from checks.linkage.drawn_knowledge import knowledge_of
 from checks.linkage.knowledge import Model
 from checks.linkage.membership_signals import SIGNALS as RECORD_SIGNALS
@@ -104,16 +107,17 @@ class Guess:
 def run(case: Case, threshold: float) -> Finding:
     """Measure the largest advantage in distinguishing members of the shadow release from people it was made without."""
     allowed = min(threshold, 1 / case.release.k + OPEN_SHARE)
-    shadow = shadow_of(case)
-    left_out = len(absent_people(shadow))
+    draws = shadow_draws(case)
+    left_out = sum(len(draw.absent) for draw in draws)
     if left_out < FEWEST_ABSENT:
         return _too_few_absent(case, left_out)
-    tried = [guess(shadow, model) for model in (*FEW_KNOWN, *MORE_KNOWN)]
+    tried = [guess(draws, model) for model in (*FEW_KNOWN, *MORE_KNOWN)]
     all_gate = case.single or case.release.complete
     gating, reported = (tried, []) if all_gate else (tried[: len(FEW_KNOWN)], tried[len(FEW_KNOWN) :])
     worst = max(gating, key=lambda g: g.interval[1])
     low, high = worst.interval
-    control = guess(shadow_of(raw_view(case)), CONTROL)
+    control = guess(shadow_draws(raw_view(case)), CONTROL)
+    in_draws = f" in {len(draws)} draws" if len(draws) > 1 else ""
     more = (
         f" Reported, not gated, since groups list what their members rated: {'; '.join(map(str, reported))}."
         if reported
@@ -123,13 +127,13 @@ def run(case: Case, threshold: float) -> Finding:
         high <= allowed + 1e-9,
         worst.advantage,
         sum(g.trials for g in tried),
-        f"members against {worst.absent:,} people a release like this was made without: advantage "
+        f"members against {worst.absent:,} people a release like this was made without{in_draws}: advantage "
         f"{worst.advantage:+.3f} (at most {high:.3f}, allowed {allowed:.3f}) knowing {worst.model.name}. By what is "
         f"known: {'; '.join(map(str, gating))}.{more} Control, raw data: {control}.",
         ci_low=low,
         ci_high=high,
         control=control.advantage >= MIN_RAW_ADVANTAGE,
-        planned=len(tried) * (len(shadow.targets("membership")) + left_out),
+        planned=len(tried) * (sum(len(draw.members) for draw in draws) + left_out),
         threshold=allowed,
         outcomes=tuple(g.outcome() for g in tried),
     )
@@ -156,16 +160,15 @@ def _too_few_absent(case: Case, left_out: int) -> Finding:
     )
 
 
-def guess(shadow: Case, model: Model) -> Guess:
-    """Attack the members and the absent people of a shadow with one kind of knowledge."""
-    sides = [
-        _Side.of(shadow, people, model) for people in (shadow.targets("membership"), absent_people(shadow))
-    ]
+def guess(draws: list[ShadowDraw], model: Model) -> Guess:
+    """Attack the members and the absent people of all shadows with one kind of knowledge."""
+    pairs = [_sides(draw, model) for draw in draws]
+    sides = [_Side.pooled(parts) for parts in zip(*pairs, strict=True)]
     share, heavy = next(
         ((share, words) for share, words in HEAVY_SHARES.items() if share * len(sides[1]) >= FEWEST_ABSENT),
         list(HEAVY_SHARES.items())[-1],
     )
-    draw = shadow.draw("membership halves")
+    draw = draws[0].shadow.draw("membership halves")
     halves = list(zip(*(side.halves(draw) for side in sides), strict=True))
     called, signs, areas, heavy_areas = np.zeros(2, np.int64), [], [], []
     for learn, test in (halves, halves[::-1]):
@@ -188,9 +191,11 @@ class _Side:
     rated: np.ndarray
 
     @classmethod
-    def of(cls, shadow: Case, people: np.ndarray, model: Model) -> "_Side":
-        """Measure the signals of these people."""
-        return cls(_signals(shadow, people, model), np.diff(shadow.truth.ratings.indptr)[people])
+    def pooled(cls, parts: "Sequence[_Side]") -> "_Side":
+        """Put the people of several shadows together."""
+        return cls(
+            *(np.concatenate([getattr(part, name) for part in parts]) for name in ("signals", "rated"))
+        )
 
     def __len__(self) -> int:
         return len(self.signals)
@@ -203,6 +208,19 @@ class _Side:
     def heaviest(self, share: float) -> np.ndarray:
         """Return the signals of those with the most ratings: this share of the people."""
         return self.signals[self.rated >= np.quantile(self.rated, 1 - share)]
+
+
+def _sides(draw: ShadowDraw, model: Model) -> tuple[_Side, _Side]:
+    """Measure the signals of the members and the absent people of one shadow, as ranks among them all.
+
+    Values of two shadows cannot be compared, their scales differ; ranks within one can. For a single shadow nothing
+    changes: only the order counts.
+    """
+    people = np.concatenate([draw.members, draw.absent])
+    ranks = rankdata(_signals(draw.shadow, people, model), axis=0) / len(people)
+    rated = np.diff(draw.shadow.truth.ratings.indptr)[people]
+    members = len(draw.members)
+    return _Side(ranks[:members], rated[:members]), _Side(ranks[members:], rated[members:])
 
 
 def _signals(shadow: Case, people: np.ndarray, model: Model) -> np.ndarray:

@@ -5,7 +5,8 @@ such data (tasks/shadow/sybils.py) the attacker sorts the items by what their co
 (checks/opinions/sybil_signals.py) and guesses that the one real rater liked those above, that is rated them higher than
 the mean of that person's other ratings. What gates is the area under the curve, at its upper bound, for the worst
 score: each of the signals, and their best linear combination, learned on one half of the people and measured on the
-other. Scores may be read in either direction.
+other. Scores may be read in either direction. Where one run has few opinions there are several, and all are pooled: the
+signals are standardized within each run, and the interval takes all opinions of one person, in all runs, as dependent.
 
 No correction for several scores is needed: all of them must be below the threshold at their upper bounds, and the bound
 of the one that is truly the worst holds with its own confidence.
@@ -78,15 +79,13 @@ def run(case: Case, threshold: float) -> Finding:
             f"the source has {case.release.n_items:,} items and {case.truth.ratings.nnz:,} ratings; with fewer than "
             f"{FEWEST_ITEMS:,} items or {FEWEST_RATINGS:,} ratings, too few opinions can be attacked to measure it."
         )
-    planted = open_opinions(case)
-    found = guess_opinions(case, planted, planted.release)
-    share = (planted.rating - planted.usual) / planted.release.min_contributors
-    carrying = CarryingRelease(planted.release, planted.item, share)
-    control = guess_opinions(case, planted, carrying).areas["level"]
+    draws = open_opinions(case)
+    found = guess_opinions(case, [(planted, planted.release) for planted in draws])
+    control = guess_opinions(case, [(planted, _carrying(planted)) for planted in draws]).areas["level"]
     worst = found.areas[found.worst]
     groups, group_text = _copies(case)
     low = worst.turned.interval[0]
-    accounts = planted.release.min_contributors - 1
+    accounts = case.release.min_contributors - 1
     return Finding(
         worst.most <= threshold,
         worst.turned.value,
@@ -111,19 +110,33 @@ def _not_applicable(why: str) -> Finding:
 # Opinions
 
 
-def guess_opinions(case: Case, planted: PlantedOpinions, release: ReleaseView) -> Guesses:
-    """Score the items of a release and compare the scores with what their one real rater thinks of them."""
-    signals = measure_signals(release, planted.item, planted.group, case.draw("sybil items"))
-    spread = signals.std(axis=0)
-    signals = (signals - signals.mean(axis=0)) / np.where(spread > 0, spread, 1)
-    opinion = planted.rating - planted.usual
-    clear = np.abs(opinion) > SAME
-    signals, liked, rater = signals[clear], opinion[clear] > 0, planted.rater[clear]
+def guess_opinions(case: Case, draws: list[tuple[PlantedOpinions, ReleaseView]]) -> Guesses:
+    """Score the items of releases and compare the scores with what their one real rater thinks of them."""
+    scored = [_score(case, planted, release) for planted, release in draws]
+    signals, liked, rater = (np.concatenate(parts) for parts in zip(*scored, strict=True))
     areas = {name: area_under_curve(signals[:, at], liked, rater) for at, name in enumerate(SIGNALS)}
     areas[COMBINED] = _combined(signals, liked, rater, case.draw("sybil halves"))
     high = signals[:, 0] > np.median(signals[:, 0])
     right = int((high == liked).sum())
     return Guesses(areas, max(right, len(liked) - right), len(liked), int(liked.sum()))
+
+
+def _score(
+    case: Case, planted: PlantedOpinions, release: ReleaseView
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the standardized signals of the items of one release, whether each was liked, and by whom."""
+    signals = measure_signals(release, planted.item, planted.group, case.draw("sybil items"))
+    spread = signals.std(axis=0)
+    signals = (signals - signals.mean(axis=0)) / np.where(spread > 0, spread, 1)
+    opinion = planted.rating - planted.usual
+    clear = np.abs(opinion) > SAME
+    return signals[clear], opinion[clear] > 0, planted.rater[clear]
+
+
+def _carrying(planted: PlantedOpinions) -> CarryingRelease:
+    """Return the release with columns that carry their raters' opinions, for the control."""
+    share = (planted.rating - planted.usual) / planted.release.min_contributors
+    return CarryingRelease(planted.release, planted.item, share)
 
 
 def _combined(signals: np.ndarray, liked: np.ndarray, rater: np.ndarray, draw: np.random.Generator) -> Area:

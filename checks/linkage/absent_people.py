@@ -5,12 +5,14 @@ is to blame. The rate of such hits is the baseline r₀ of an attack, and (r −
 release causes (docs/leaks-and-bars.md).
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import scipy.sparse as sp
 
 from checks.evidence.case import Case
 from checks.evidence.views.as_ratings import RatingsRelease
-from checks.evidence.views.shadow import absent_people, shadow_view
+from checks.evidence.views.shadow import absent_people, rows_in, shadow_view, shadow_views
 from checks.linkage.drawn_knowledge import knowledge_of
 from checks.linkage.knowledge import Model
 from checks.linkage.nearest import nearest_records
@@ -23,8 +25,39 @@ from checks.stats import Risk
 
 def shadow_of(case: Case) -> Case:
     """Return the shadow of a case, read as the case is: as published, or as an attacker's estimates of ratings."""
-    shadow = shadow_view(case)
+    return _as_read(case, shadow_view(case))
+
+
+def _as_read(case: Case, shadow: Case) -> Case:
     return ratings_view(shadow) if isinstance(case.release, RatingsRelease) else shadow
+
+
+@dataclass(frozen=True)
+class ShadowDraw:
+    """Hold one shadow, and the members and the absent people (rows of its truth) to attack in it."""
+
+    shadow: Case
+    members: np.ndarray
+    absent: np.ndarray
+
+
+def shadow_draws(case: Case) -> list[ShadowDraw]:
+    """Return all shadows of a case with the people to attack: nobody is a member twice or absent twice, so that what
+    is found can be pooled as independent trials."""
+    shadows = [_as_read(case, shadow) for shadow in shadow_views(case)]
+    members = [shadow.targets("membership") for shadow in shadows]
+    if len(shadows) > 1:
+        order = case.in_drawn_order(np.arange(case.truth.users), "shadow draws")
+        draw_of = np.empty(len(order), np.int64)
+        draw_of[order] = np.arange(len(order)) % len(shadows)
+        members = [
+            people[draw_of[rows_in(shadow, case)[people]] == number]
+            for number, (shadow, people) in enumerate(zip(shadows, members, strict=True))
+        ]
+    return [
+        ShadowDraw(shadow, people, absent_people(shadow))
+        for shadow, people in zip(shadows, members, strict=True)
+    ]
 
 
 def absent_profiles(shadow: Case) -> tuple[np.ndarray, np.ndarray]:

@@ -51,7 +51,7 @@ class Shadow:
     released: Ratings  # as a step changed them
     profiles: Path  # its groups.parquet
     labels: np.ndarray
-    baseline: Path  # factors of the baseline model
+    baseline: Path  # factors of the baseline model; the release's own where nothing is predicted
 
     @property
     def n_groups(self) -> int:
@@ -60,19 +60,28 @@ class Shadow:
 
 
 def run_shadow(
-    inner_run: Callable[..., Run], chosen: ShadowPlan, work: Path, suppressed: Path | None, engine: Engine
+    inner_run: Callable[..., Run],
+    chosen: ShadowPlan,
+    work: Path,
+    suppressed: Path | None,
+    engine: Engine,
+    *,
+    draw_number: int = 1,
 ) -> Shadow:
-    """Run the steps on the ratings in work/ingest; `suppressed` are the release's ratings where items were left out."""
+    """Run the steps on the ratings in work/ingest; `suppressed` are the release's ratings where items were left out.
+
+    Predictions are measured on the first draw only, so further ones have no baseline of their own.
+    """
     ratings = Ratings(work / "ingest")
     given = {"ingest": ratings.directory}
     if suppressed is not None:
         given["suppression"] = work / "suppression"
         withhold_same_items(ratings, Ratings(suppressed), given["suppression"])
-    inner = inner_run(chosen.steps, given, work, "shadow")
+    inner = inner_run(chosen.steps, given, work, "shadow" if draw_number == 1 else f"shadow {draw_number}")
     made = given | {name: Path(execute(name, inner)["path"]) for name in chosen.steps.steps}
     baseline = made["padding"]
     protected = bool(chosen.factors.neutral) or chosen.factors.hides_raters
-    if chosen.steps.steps["padding"].inputs != ("ingest",) or protected:
+    if draw_number == 1 and (chosen.steps.steps["padding"].inputs != ("ingest",) or protected):
         rng, out = partial(inner.rng, "padding"), work / "original"
         baseline = fit_baseline(
             StepContext(chosen.factors, out, engine, rng, inner.noise, _no_progress), ratings

@@ -1,7 +1,9 @@
 """Run the method on data with sybils: accounts that an attacker has made up to learn about others.
 
-    opinions/  one-rater items get the further accounts with which they enter the model (planted_opinions.py)
-        the release, and targets.parquet: item (column), rating, usual (mean of the rater's other ratings), pseudonym
+    opinions/, opinions-2/, …  one-rater items get the further accounts with which they enter the model
+        (planted_opinions.py)
+        the release, and targets.parquet: item (column), rating, usual (mean of the rater's other ratings), pseudonym,
+        rater (a number, the same in all draws)
     copies/    people are surrounded by copies of what is known of them (planted_copies.py)
         the release, accounts.parquet: pseudonym, target, copy, third, known; unknown.parquet: target, item, rating
 
@@ -36,10 +38,15 @@ from tasks.shadow.planted_opinions import (
 from tasks.shadow.split import MOST_USERS
 from tasks.store import remove
 
-# What a column reveals of its one rater does not depend on how many others there are, so fewer people are enough there;
-# the two runs together may take twice the CPU time of the release.
-OPINIONS_SHARE = 2 / 3
-FEWEST_USERS = 500
+# What a column reveals of its one rater does not depend on how many others there are, and among fewer people a person
+# is alone with the copies rather than among more: so a part of the people is enough. All these runs together may take
+# twice the CPU time of the release.
+OPINIONS_SHARE = 0.5
+COPIES_SHARE = 0.5
+FEWEST_USERS = 400
+MOST_DRAWS = 2
+# With fewer opinions than this in one run there is a second one, so that the verdict does not hang on one draw.
+ENOUGH_OPINIONS = 1_000
 
 
 class SybilPlan(Settings):
@@ -81,10 +88,15 @@ def run_sybils(
     if not is_attackable(ingested.n_items, len(ingested.by_user.indices)):
         return
     out.mkdir()
-    some = People.sample(ingested, _enough_people(ingested), job.rng("sybil users"))
-    _attack_opinions(job, chosen, declared, some, out / "opinions")
-    everybody = People.sample(ingested, MOST_USERS, job.rng("sybil crowd"))
-    _attack_groups(job, chosen, declared, everybody, out / "copies")
+    attacked, number = 0, 0
+    while attacked < ENOUGH_OPINIONS and number < MOST_DRAWS:
+        number += 1
+        some = People.sample(ingested, _enough_people(ingested), job.rng("sybil users", number))
+        name = "opinions" if number == 1 else f"opinions-{number}"
+        attacked += _attack_opinions(job, chosen, declared, some, out / name)
+    most = min(MOST_USERS, max(FEWEST_USERS, int(COPIES_SHARE * ingested.n_users)))
+    crowd = People.sample(ingested, most, job.rng("sybil crowd"))
+    _attack_groups(job, chosen, declared, crowd, out / "copies")
 
 
 def _enough_people(ingested: Ratings) -> int:
@@ -100,20 +112,24 @@ def _enough_people(ingested: Ratings) -> int:
 
 def _attack_opinions(
     job: Job[Any, Any], chosen: SybilPlan, declared: Declaration, people: People, out: Path
-) -> None:
-    entries, draw = Entries.of(people.ratings), job.rng("sybil opinions")
+) -> int:
+    """Attack opinions among these people and keep the release; return how many opinions were attacked."""
+    entries, draw = Entries.of(people.ratings), job.rng(f"sybil {out.name}")
     opinions = choose_opinions(entries, people.ratings.shape[1], draw)
     accounts, middle = declared.privacy["min_contributors"] - 1, sum(declared.scale) / 2
     planted = plant_accounts(entries, opinions, len(people.rows), accounts, middle, draw)
     pseudonyms = _release(job, chosen, declared, people, planted, out)
-    rater = pa.array(entries.user[opinions.place])
+    rater = entries.user[opinions.place]
+    number = job.rng("sybil raters").permutation(people.ingested.n_users)[people.rows[rater]]
     targets = {
         "item": pa.array(opinions.column, pa.int32()),
         "rating": pa.array(entries.rating[opinions.place], pa.float32()),
         "usual": pa.array(entries.usual[opinions.place], pa.float32()),
-        "pseudonym": pseudonyms.take(rater),
+        "pseudonym": pseudonyms.take(pa.array(rater)),
+        "rater": pa.array(number, pa.int32()),
     }
     _write_in_drawn_order(targets, out / "targets.parquet", draw)
+    return len(rater)
 
 
 def _attack_groups(

@@ -1,15 +1,17 @@
 """Evaluate: measure what the release is still useful for, by a shadow run of the same steps on 90 % of the ratings.
 
 The other 10 % are held out before anything is fitted (tasks/shadow/split.py); checks/utility scores the predictions for
-them and the ranks. The shadow's own release is kept for the gate, which needs users who are absent from a release.
-Two further runs have accounts that an attacker made up (tasks/shadow/sybils.py); the gate measures what they reveal.
-Where a step changes the ratings, the shadow's ratings are changed as the release's are, and the loss counts: baselines
-and held-out ratings are of the ratings as ingested. Nothing of the shadow run is published.
+them and the ranks. The shadow's own release is kept for the gate, which needs users who are absent from a release; of a
+small source several are made, each without other users, so that the verdict does not hang on one draw. Further runs
+have accounts that an attacker made up (tasks/shadow/sybils.py); the gate measures what they reveal. Where a step
+changes the ratings, the shadow's ratings are changed as the release's are, and the loss counts: baselines and held-out
+ratings are of the ratings as ingested. Nothing of the shadow runs is published.
 
     heldout.parquet   held-out ratings and predictions for them (columns: tasks/shadow/predictions.py)
     ranks.parquet     the rank of the own released record among all, by distance
     summary.json      what the shadow run was made of
     shadow-release/   as published, and membership.parquet (group −1: absent), held_out.parquet (pseudonym, item)
+    shadow-release-2/ … further draws, made without other users
     sybil/            releases of data with made-up accounts, and whom these attack; not of single people's records
 """
 
@@ -34,8 +36,8 @@ from tasks.shadow.predictions import HeldOut, predict_from_groups, predict_from_
 from tasks.shadow.ranking import Compared, rank_profiles
 from tasks.shadow.record_recommender import train_on_records, user_scales
 from tasks.shadow.release import ReleasedRatings, keep_release
-from tasks.shadow.run import ShadowPlan, run_shadow
-from tasks.shadow.split import STUDY_PURPOSE, split_ratings
+from tasks.shadow.run import Shadow, ShadowPlan, run_shadow
+from tasks.shadow.split import STUDY_PURPOSE, Split, number_of_draws, split_ratings
 from tasks.shadow.summary import rating_histogram
 from tasks.shadow.sybils import SybilPlan, run_sybils
 from tasks.store import remove, write_json
@@ -74,16 +76,9 @@ def params(config: ReleaseConfig) -> Params:
 
 def run(job: Job[Params, Inputs]) -> dict[str, Any]:
     """Split the ratings, run the method on the larger part, and predict the smaller from the result."""
-    ingested, work, declared = Ratings(job.inputs.ratings), job.out / "shadow", job.params.declared
-    split = split_ratings(
-        ingested,
-        work / "ingest",
-        job.rng,
-        fewest_present=2 * declared.privacy["k"] * declared.privacy["l"],
-        leave_users_out=job.purpose != STUDY_PURPOSE,
-    )
-    shadow = run_shadow(job.inner_run, job.params.shadow, work, job.inputs.suppression, job.engine)
-    placement = Placement.find(shadow.ratings, shadow.released, shadow.labels)
+    ingested, work, declared = Ratings(job.inputs.ratings), _work(job, 1), job.params.declared
+    drawn = _draw_shadow(job, ingested, 1)
+    split, shadow, placement = drawn.split, drawn.shadow, drawn.placement
     coding, (low, high), unpacked = declared.coding, declared.scale, work / "profiles"
     profiles.unpack(shadow.profiles, unpacked, coding.dtype)
     scales = user_scales(shadow.ratings, coding, profiles.is_dense(shadow.profiles))
@@ -102,16 +97,7 @@ def run(job: Job[Params, Inputs]) -> dict[str, Any]:
     _write_utility(
         job.out, with_baselines(shadow, held_out, predicted, declared.scale), ranks, shadow.n_groups
     )
-    keep_release(
-        job.out / "shadow-release",
-        declared,
-        job.snapshot,
-        ReleasedRatings(ingested, Ratings(job.inputs.suppression or job.inputs.ratings), shadow.released),
-        shadow.profiles,
-        split,
-        placement,
-        shadow.run.pseudonyms,
-    )
+    _keep(job, ingested, drawn, "shadow-release")
     counts = {"held_out": len(held_out.truth), "users": len(split.present)}
     histogram = rating_histogram(shadow.ratings, open_model(shadow.baseline), declared.scale, job.rng)
     summary = {
@@ -126,9 +112,71 @@ def run(job: Job[Params, Inputs]) -> dict[str, Any]:
     }
     write_json(job.out / "summary.json", summary)
     remove(work)
+    absent = len(split.absent) + _further_draws(job, ingested)
     if job.params.sybil is not None and job.purpose != STUDY_PURPOSE:
         run_sybils(job, job.params.sybil, declared, ingested, job.out / "sybil")
-    return {**counts, "absent": len(split.absent), "ranked": len(ranks)}
+    return {**counts, "absent": absent, "ranked": len(ranks)}
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Hold one shadow run: who and what was left out, its results, and where its people ended."""
+
+    split: Split
+    shadow: Shadow
+    placement: Placement
+
+
+def _draw_shadow(job: Job[Params, Inputs], ingested: Ratings, number: int) -> _Drawn:
+    work = _work(job, number)
+    split = split_ratings(
+        ingested,
+        work / "ingest",
+        job.rng,
+        fewest_present=_fewest_present(job.params.declared),
+        leave_users_out=job.purpose != STUDY_PURPOSE,
+        draw_number=number,
+    )
+    shadow = run_shadow(
+        job.inner_run, job.params.shadow, work, job.inputs.suppression, job.engine, draw_number=number
+    )
+    return _Drawn(split, shadow, Placement.find(shadow.ratings, shadow.released, shadow.labels))
+
+
+def _work(job: Job[Params, Inputs], number: int) -> Path:
+    return job.out / ("shadow" if number == 1 else f"shadow-{number}")
+
+
+def _keep(job: Job[Params, Inputs], ingested: Ratings, drawn: _Drawn, name: str) -> None:
+    released = Ratings(job.inputs.suppression or job.inputs.ratings)
+    keep_release(
+        job.out / name,
+        job.params.declared,
+        job.snapshot,
+        ReleasedRatings(ingested, released, drawn.shadow.released),
+        drawn.shadow.profiles,
+        drawn.split,
+        drawn.placement,
+        drawn.shadow.run.pseudonyms,
+    )
+
+
+def _further_draws(job: Job[Params, Inputs], ingested: Ratings) -> int:
+    """Make and keep further shadow releases where one leaves out too few people; return how many these left out."""
+    if job.purpose == STUDY_PURPOSE:
+        return 0
+    absent = 0
+    for number in range(2, 1 + number_of_draws(ingested.n_users, _fewest_present(job.params.declared))):
+        drawn = _draw_shadow(job, ingested, number)
+        _keep(job, ingested, drawn, f"shadow-release-{number}")
+        absent += len(drawn.split.absent)
+        remove(_work(job, number))
+    return absent
+
+
+def _fewest_present(declared: Declaration) -> int:
+    """Return how many users a shadow run needs to form its groups."""
+    return int(2 * declared.privacy["k"] * declared.privacy["l"])
 
 
 def _write_utility(out: Path, columns: dict[str, np.ndarray], ranks: np.ndarray, groups: int) -> None:

@@ -27,6 +27,7 @@ def write_opinions(
     noise: float = 0.3,
     opinions: int = 800,
     seed: int = 2,
+    name: str = "opinions",
 ) -> None:
     """Write a release in which the columns of `opinions` further items carry a share of their one rater's opinion."""
     draw = np.random.default_rng(seed)
@@ -36,13 +37,15 @@ def write_opinions(
     usual = draw.normal(3.0, 0.3, opinions)
     columns = 3.0 + draw.normal(0, 0.4, (groups, 1)) + level + carried * (rating - usual)
     values = np.hstack([release.values, columns + draw.normal(0, 0.2, (groups, opinions))])
-    directory = private / "utility" / "sybil" / "opinions"
+    directory = private / "utility" / "sybil" / name
     names = _write(release, directory, np.clip(values, 1, 5).astype(np.float32), USERS)
+    rater = draw.integers(0, USERS, opinions)
     targets = {
         "item": pa.array(ITEMS + np.arange(opinions), pa.int32()),
         "rating": pa.array(rating, pa.float32()),
         "usual": pa.array(usual, pa.float32()),
-        "pseudonym": names.take(pa.array(draw.integers(0, USERS, opinions))),
+        "pseudonym": names.take(pa.array(rater)),
+        "rater": pa.array(rater, pa.int32()),
     }
     pq.write_table(pa.table(targets), directory / "targets.parquet")
 

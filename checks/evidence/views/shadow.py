@@ -2,11 +2,13 @@
 
 A release contains every person, so it has no absent people to measure an attack's luck with. Evaluate makes a second
 release from 90 % of the ratings and without some people (tasks/steps/evaluate.py). Opened here as a case of its own,
-its truth has `row_of_user` = −1 for the absent. Knowledge about members comes from ratings that went into the shadow,
+its truth has `row_of_user` = −1 for the absent. Of a small source there are several such releases, each made without
+other people. Knowledge about members comes from ratings that went into the shadow,
 knowledge about absent people from all of theirs: the strongest attack on either.
 """
 
 from dataclasses import replace
+from itertools import count, takewhile
 from pathlib import Path
 
 import numpy as np
@@ -36,13 +38,33 @@ def shadow_view(case: Case) -> Case:
     return case.cached("shadow", lambda: open_shadow(case))
 
 
+def shadow_views(case: Case) -> list[Case]:
+    """Return all shadows of a release, one for each draw of absent people."""
+    return [shadow_view(case), *case.cached("further shadows", lambda: _open_further(case))]
+
+
+def rows_in(shadow: Case, case: Case) -> np.ndarray:
+    """Return which person (row) of a case each person of its shadow is."""
+    return _places(shadow.truth.membership.users, case.truth.membership.users)
+
+
 def open_shadow(case: Case) -> Case:
     """Open the shadow of a release; of raw data, the raw data without some people."""
     if is_raw(case):
         return _raw_shadow(case)
     if case.private is None:
         raise Refused("there is no private directory with the shadow release", remedy="run `murmur audit`")
-    directory = case.private / "utility" / "shadow-release"
+    return _open(case, case.private / "utility" / "shadow-release")
+
+
+def _open_further(case: Case) -> list[Case]:
+    if is_raw(case) or case.private is None:
+        return []
+    places = (case.private / "utility" / f"shadow-release-{number}" for number in count(2))
+    return [_open(case, place) for place in takewhile(Path.exists, places)]
+
+
+def _open(case: Case, directory: Path) -> Case:
     try:
         return _read(case, directory)
     except Exception as problem:
@@ -151,8 +173,8 @@ def control_crowd(truth: Truth, always: np.ndarray) -> np.ndarray:
 def _raw_shadow(case: Case) -> Case:
     """Return the raw data without the records of some people, who are still known: a control that must succeed."""
     truth = case.truth
-    count = min(int(ABSENT_SHARE * truth.users), MOST_ABSENT)
-    absent = seeded("absent").choice(truth.users, count, replace=False)
+    left_out = min(int(ABSENT_SHARE * truth.users), MOST_ABSENT)
+    absent = seeded("absent").choice(truth.users, left_out, replace=False)
     chosen = control_crowd(truth, absent)
     present = ~np.isin(chosen, absent)
     group = np.where(present, np.cumsum(present) - 1, -1).astype(np.int32)

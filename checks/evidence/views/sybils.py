@@ -34,7 +34,8 @@ Opened = TypeVar("Opened")
 class PlantedOpinions:
     """Hold a release in which each target's item has one real rater, beside accounts that rate it with the middle.
 
-    `usual` is the mean of the rater's other ratings, `rater` a number per person, `group` the row of the rater's group.
+    `usual` is the mean of the rater's other ratings, `rater` a number per person (the same in all draws), `group` the
+    row of the rater's group.
     """
 
     release: Release
@@ -64,9 +65,15 @@ def is_attackable(case: Case) -> bool:
     return case.release.n_items >= FEWEST_ITEMS and case.truth.ratings.nnz >= FEWEST_RATINGS
 
 
-def open_opinions(case: Case) -> PlantedOpinions:
-    """Open the release with accounts planted on one-rater items; refuse where there is none."""
-    return _opened(case, "opinions", _read_opinions)
+def open_opinions(case: Case) -> list[PlantedOpinions]:
+    """Open the releases with accounts planted on one-rater items, one for each draw; refuse where there is none."""
+    draws = [_opened(case, "opinions", _read_opinions)]
+    while case.private is not None:
+        name = f"opinions-{len(draws) + 1}"
+        if not (case.private / "utility" / "sybil" / name).exists():
+            break
+        draws.append(_opened(case, name, _read_opinions))
+    return draws
 
 
 def open_copies(case: Case) -> PlantedCopies | None:
@@ -110,7 +117,7 @@ def _read_opinions(release: Release, directory: Path) -> PlantedOpinions:
     if (item < 0).any() or (item >= release.n_items).any() or len(np.unique(item)) != len(item):
         raise Refused("its targets' items are not different items of the release")
     names = table.column("pseudonym").combine_chunks()
-    rater = names.dictionary_encode().indices.to_numpy()
+    rater = table.column("rater").to_numpy()
     group = _groups(release, names)
     return PlantedOpinions(release, item, rating.astype(float), usual.astype(float), rater, group)
 

@@ -13,7 +13,7 @@ from checks.attacks import membership_inference as membership
 from checks.attacks.membership_inference import SIGNALS, area_under_curve, best_threshold, guess
 from checks.evidence.views.raw import raw_view
 from checks.evidence.views.shadow import open_shadow
-from checks.linkage.absent_people import shadow_of
+from checks.linkage.absent_people import shadow_draws
 from checks.linkage.knowledge import Knowledge, Model
 from checks.linkage.membership_signals import SIGNALS as RECORD_SIGNALS
 from checks.linkage.membership_signals import measure_signals
@@ -145,11 +145,13 @@ def test_a_model_that_fits_single_people_is_refused_by_its_directions(ratings, t
 
 def test_shuffled_membership_cannot_be_inferred(ratings, tmp_path):
     """Negative control: the same leaky release, with members and absent people exchanged at random."""
-    shadow = shadow_of(made.case(made.grouped(ratings, 5, rank=12, reg=0.06), tmp_path / "leaky"))
+    [draw] = shadow_draws(made.case(made.grouped(ratings, 5, rank=12, reg=0.06), tmp_path / "leaky"))
+    people = np.concatenate([draw.members, draw.absent])
     areas, advantages = [], []
     for seed in range(12):
-        rows = np.random.default_rng(seed).permutation(shadow.truth.row_of_user)
-        found = guess(replace(shadow, given_truth=replace(shadow.truth, row_of_user=rows)), Model(0, "all"))
+        mixed = np.random.default_rng(seed).permutation(people)
+        members, absent = mixed[: len(draw.members)], mixed[len(draw.members) :]
+        found = guess([replace(draw, members=members, absent=absent)], Model(0, "all"))
         areas.append(found.auc)
         advantages.append(found.advantage)
     assert np.mean(areas) == pytest.approx(0.5, abs=0.08)
@@ -215,4 +217,47 @@ def test_large_data_without_absent_people_are_refused(tmp_path):
 
 def test_the_same_figures_again(case):
     opened = case("simple")
-    assert guess(shadow_of(opened), Model(8)) == guess(open_shadow(opened), Model(8))
+    one, other = shadow_draws(opened), [replace(shadow_draws(opened)[0], shadow=open_shadow(opened))]
+    assert guess(one, Model(8)) == guess(other, Model(8))
+
+
+def test_further_draws_are_pooled(releases, tmp_path):
+    """Two more shadows, each without other people: everybody counts once as a member, and once as absent at most."""
+    release = releases["padded"]
+    opened = made.case(release, tmp_path / "x")
+    for number in (2, 3):
+        present = np.flatnonzero(np.arange(300) % 20 != 7 + number)
+        made.write_shadow(release, opened.private / "utility" / f"shadow-release-{number}", present)
+    draws = shadow_draws(opened)
+    users = [draw.shadow.truth.membership.users.to_pylist() for draw in draws]
+    members = [users[n][row] for n, draw in enumerate(draws) for row in draw.members]
+    absent = [users[n][row] for n, draw in enumerate(draws) for row in draw.absent]
+    assert len(absent) == len(set(absent)) == 45
+    assert len(members) == len(set(members)) > 270
+    finding = CHECK.run(opened, CHECK.threshold)
+    assert finding.outcomes[-1].to_json()["absent"] == 45
+    assert "45 people a release like this was made without in 3 draws" in finding.detail
+    assert finding.n == finding.planned == 4 * (len(members) + 45)
+
+
+def test_draws_of_different_scale_lose_nothing(ratings, tmp_path):
+    """A signal is a rank within its shadow: pooled, the leaky model is found as before."""
+    leaky = made.grouped(ratings, 5, rank=12, reg=0.06)
+    opened = made.case(leaky, tmp_path / "leaky")
+    one = guess(shadow_draws(opened), Model(0, "all"))
+    present = np.flatnonzero(np.arange(300) % 20 != 9)
+    other = leaky.but(shadow=lambda: made.grouped(ratings[present], 5, rank=12, reg=0.06))
+    made.write_shadow(other, opened.private / "utility" / "shadow-release-2", present)
+    pooled = guess(shadow_draws(replace(opened)), Model(0, "all"))
+    assert pooled.absent == 2 * one.absent
+    assert pooled.auc > 0.75
+
+
+def test_a_damaged_further_draw_refuses(releases, tmp_path):
+    opened = made.case(releases["padded"], tmp_path / "x")
+    place = opened.private / "utility" / "shadow-release-2"
+    made.write_shadow(releases["padded"], place, np.flatnonzero(np.arange(300) % 20 != 9))
+    (place / "groups.parquet").unlink()
+    result = judged(opened)
+    assert not result.passed
+    assert "shadow release cannot be used" in result.detail

@@ -1,5 +1,8 @@
 """Test the attack with made-up accounts: opinions behind one-rater items, and people among copies of themselves."""
 
+import tempfile
+from pathlib import Path
+
 import made_releases as made
 import made_sybils
 import numpy as np
@@ -22,7 +25,7 @@ def opened(tmp_path):
     """Open the release after `write(private)` has put the files of runs with sybils beside it."""
 
     def build(write=lambda private: None, release=RELEASE):
-        published, private = made.write(release, tmp_path / "release")
+        published, private = made.write(release, Path(tempfile.mkdtemp(dir=tmp_path)) / "release")
         write(private)
         return made.reopen(release, published, private)
 
@@ -59,6 +62,29 @@ def test_noise_hides_what_columns_carry(opened):
         opened(lambda private: made_sybils.write_opinions(RELEASE, private, carried=1 / 3, noise=2.0))
     )
     assert 0.5 < hidden.observed < 0.7
+
+
+def test_several_draws_are_pooled(opened):
+    """What each of two draws cannot show both together can; a person's opinions in both draws count as dependent."""
+
+    def write(*names):
+        def both(private):
+            for seed, name in enumerate(names):
+                made_sybils.write_opinions(RELEASE, private, carried=0.0, opinions=150, seed=seed, name=name)
+
+        return both
+
+    one, two = (result(opened(write(*names))) for names in (["opinions"], ["opinions", "opinions-2"]))
+    assert (one.n, two.n) == (150, 300)
+    assert two.ci_high - two.observed < one.ci_high - one.observed
+
+
+def test_a_leak_in_one_draw_is_not_averaged_away(opened):
+    def write(private):
+        made_sybils.write_opinions(RELEASE, private, carried=0.0, name="opinions")
+        made_sybils.write_opinions(RELEASE, private, carried=1 / 3, seed=3, name="opinions-2")
+
+    assert not result(opened(write)).passed
 
 
 def test_few_opinions_fail_closed(opened):
@@ -147,7 +173,7 @@ def test_sparse_release(opened):
         made_sybils.write_opinions(release, private, carried=1 / 3)
 
     case = opened(write, release)
-    planted = open_opinions(case)
+    [planted] = open_opinions(case)
     assert not planted.release.complete
     found = result(case)
     assert not found.passed

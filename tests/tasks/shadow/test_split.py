@@ -8,13 +8,29 @@ from hypothesis import strategies as st
 from tasks.shadow import split
 
 
-def choose(rated, fewest_present=20, leave_users_out=True):
+def choose(rated, fewest_present=20, leave_users_out=True, draw_number=1):
     return split.choose_users(
         rated,
         lambda name: np.random.default_rng(len(name)),
         fewest_present=fewest_present,
         leave_users_out=leave_users_out,
+        draw_number=draw_number,
     )
+
+
+def test_draws_leave_out_different_people():
+    rated = np.full(600, 10)
+    absent = [set(choose(rated, draw_number=number)[1]) for number in (1, 2, 3, 4)]
+    assert [len(some) for some in absent] == [30] * 4
+    assert len(set.union(*absent)) == 120
+
+
+@pytest.mark.parametrize(
+    ("users", "draws"), [(499, 1), (500, 4), (943, 4), (1_400, 3), (2_000, 2), (4_000, 1), (60_000, 1)]
+)
+def test_few_absent_people_need_several_draws(users, draws):
+    """5 % of 943 are 47: four draws. Below 500 nobody is absent, and a further draw would show nothing."""
+    assert split.number_of_draws(users, 20) == draws
 
 
 def test_no_user_is_absent_where_groups_need_all():

@@ -16,17 +16,18 @@ from tasks.engine import Engine
 from tasks.keys import OwnerKey
 from tasks.shadow import ranking, split, summary
 from tasks.steps import evaluate
-from tasks.store import Store, files_below, read_json
+from tasks.store import Store, digest, files_below, read_json
 from tests.conftest import SNAPSHOT
 
 KEY = OwnerKey(b"k" * 32)
 
 
 @pytest.fixture
-def evaluated(tmp_path, taste_matrix):
+def evaluated(tmp_path, taste_matrix, monkeypatch):
     """Run the step on a matrix: (matrix, store, tables of the configuration) → its directory."""
 
-    def run(matrix, store="store", progress=lambda *_: None, **tables):
+    def run(matrix, store="store", progress=lambda *_: None, draws=1, **tables):
+        monkeypatch.setattr(split, "MOST_DRAWS", draws)
         place = tmp_path / "given"
         if not place.exists():
             place.mkdir()
@@ -57,6 +58,21 @@ def test_one_tenth_is_held_out_including_absent_users(evaluated, taste_matrix):
     apart = pq.read_table(out / "heldout.parquet").num_rows
     assert gone + apart == pytest.approx(0.1 * matrix.nnz, rel=0.2)
     assert apart >= 0.025 * matrix.nnz - 30
+
+
+def test_further_draws_leave_out_others(evaluated, taste_matrix):
+    """Four shadows of 475 of 500 people each; pseudonyms of one say nothing about those of another."""
+    out, reference = evaluated(taste_matrix(users=500, items=40), draws=4)
+    assert reference["counts"]["absent"] == 100
+    places = [out / "shadow-release", *(out / f"shadow-release-{number}" for number in (2, 3, 4))]
+    assert not (out / "shadow-release-5").exists()
+    tables = [pq.read_table(place / "membership.parquet").to_pandas() for place in places]
+    absent = [set(table.loc[table["group"] == -1, "user"]) for table in tables]
+    assert [len(people) for people in absent] == [25] * 4
+    assert len(set.union(*absent)) == 100
+    assert all(len(table) == 500 for table in tables)
+    assert len(set.union(*(set(table["pseudonym"]) for table in tables))) == 2000
+    assert len({digest(place / "groups.parquet") for place in places}) == 4
 
 
 def test_shadow_release_lists_no_absent_user(evaluated, taste_matrix):
