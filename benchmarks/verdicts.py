@@ -3,7 +3,8 @@
     python -m benchmarks.verdicts --secrets 8 --json benchmarks/results/verdicts.json
 
 Each release is made by `murmur run` with the defaults in a store of its own and with a secret that follows from its
-number, so that a run can be repeated. A verdict that depends on the secret invites an owner to try until one passes;
+number, so that a run can be repeated. `--undefended` makes the release of [Chang2009] instead, without the defences of
+docs/decisions/0018-phantom-raters.md. A verdict that depends on the secret invites an owner to try until one passes;
 the summary names how many secrets give the more frequent verdict, and which checks refused. Real data sets are read
 from MURMUR_DATA and left out, with a line that says so, where they are missing.
 """
@@ -16,6 +17,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +29,23 @@ SYNTHETIC = {
     "very sparse": {"users": 5_000, "items": 2_000, "ratings_per_user": 8.0},
     "more items than users": {"users": 800, "items": 3_000, "ratings_per_user": 60.0},
     "few heavy users": {"users": 400, "items": 500, "ratings_per_user": 150.0},
+    # As large as a real set on which the verdict of an earlier gate depended on the secret.
+    "few people": {"users": 1_508, "items": 2_071, "ratings_per_user": 23.5},
 }
+UNDEFENDED = "clip_groups = 1.0\n[padding]\nrank = 16\nphantom_raters = 0\nlevel_only_below = 0\n"
 
 
-def release_file(shape: str, k: int, method: str) -> str:
-    """Return the release file of a shape, with the defaults of a new release."""
+@dataclass(frozen=True)
+class Setting:
+    """Hold what is the same for all releases of a campaign."""
+
+    k: int
+    method: str
+    undefended: bool
+
+
+def release_file(shape: str, setting: Setting) -> str:
+    """Return the release file of a shape, with the defaults of a new release unless undefended."""
     if shape in REAL:
         source = f'format = "{REAL[shape]}"\npath = "{real_data_directory() / shape}"'
     else:
@@ -40,15 +54,16 @@ def release_file(shape: str, k: int, method: str) -> str:
     name = shape.replace(" ", "-")
     return (
         f'[release]\nname = "{name}"\nschedule = "0 3 1 * *"\nstart_date = 2026-01-01\n'
-        f'[source]\n{source}\n[privacy]\nmethod = "{method}"\nk = {k}\n'
+        f'[source]\n{source}\n[privacy]\nmethod = "{setting.method}"\nk = {setting.k}\n'
+        f"{UNDEFENDED if setting.undefended else ''}"
     )
 
 
-def run_one(shape: str, secret: int, k: int, method: str, work: Path) -> dict[str, Any]:
+def run_one(shape: str, secret: int, setting: Setting, work: Path) -> dict[str, Any]:
     """Make one release in a store of its own and return its verdict and figures."""
-    place = work / f"{shape.replace(' ', '-')}-{k}-{secret}"
+    place = work / f"{shape.replace(' ', '-')}-{setting.k}-{secret}"
     place.mkdir(parents=True)
-    (place / "release.toml").write_text(release_file(shape, k, method))
+    (place / "release.toml").write_text(release_file(shape, setting))
     key = place / "secret"
     key.write_bytes(hashlib.sha256(f"verdicts {secret}".encode()).digest())
     key.chmod(0o600)
@@ -68,8 +83,7 @@ def run_one(shape: str, secret: int, k: int, method: str, work: Path) -> dict[st
     return {
         "shape": shape,
         "secret": secret,
-        "k": k,
-        "method": method,
+        **asdict(setting),
         "status": answer["status"],
         "failed": failed,
         "figures": {
@@ -106,8 +120,10 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first secret")
     parser.add_argument("--k", type=int, default=5)
     parser.add_argument("--method", default="predictive-padded")
+    parser.add_argument("--undefended", action="store_true", help="without any defence against the attacks")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
+    setting = Setting(asked.k, asked.method, asked.undefended)
     runs = []
     with tempfile.TemporaryDirectory() as work:
         for shape in asked.shapes.split(","):
@@ -115,7 +131,7 @@ def main() -> int:
                 print(f"{shape}: left out, not in {real_data_directory()}", file=sys.stderr)
                 continue
             for secret in range(asked.first, asked.first + asked.secrets):
-                runs.append(run_one(shape, secret, asked.k, asked.method, Path(work)))
+                runs.append(run_one(shape, secret, setting, Path(work)))
                 one = runs[-1]
                 print(f"{shape}, secret {secret}: {one['status']} {' '.join(one['failed'])}", file=sys.stderr)
                 if asked.json:
