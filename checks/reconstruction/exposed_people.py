@@ -9,11 +9,13 @@ Chance must not expose a person, however many people and attempts are examined: 
 checks/stats.py) is simultaneous, 95 % over all of them together. It takes about sixteen claims, all of them right.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from checks.stats import EXPOSED_FROM, Tally, gains_low
 
 
-def find_exposed(tallies: list[Tally]) -> np.ndarray:
+def find_exposed(tallies: Sequence[Tally]) -> np.ndarray:
     """Mark the records that any of the attempts exposes."""
     return np.logical_or.reduce([low > EXPOSED_FROM for low in gains_low(tallies)])
