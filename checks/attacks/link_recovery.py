@@ -29,7 +29,6 @@ import scipy.sparse as sp
 
 from checks.evidence.case import Case
 from checks.evidence.views.sample import sampled
-from checks.reconstruction.exposed_people import find_exposed
 from checks.recovery.cell_baseline import CERTAIN, CellBaseline
 from checks.recovery.exposed_links import count_links
 from checks.recovery.flagged_links import HEADS, OF_EACH_GROUP, Flags, flag_links, rare_items
@@ -41,7 +40,7 @@ from checks.recovery.real_cells import RealCells, hold_real_ratings
 from checks.recovery.spectral import find_directions
 from checks.registry import check
 from checks.result import Finding, Outcome
-from checks.stats import Z95, Risk, interval_z
+from checks.stats import Z95, Risk, find_exposed, interval_z
 
 DRAWS = 5
 SURE_HEAD = 500  # flags from which the upper bound decides

@@ -37,12 +37,11 @@ from checks.reconstruction.estimated_ratings import (
     claimed_entries,
     entry_rule,
 )
-from checks.reconstruction.exposed_people import find_exposed
 from checks.reconstruction.original_ratings import Guess, Originals
 from checks.reconstruction.rating_scale import rating_scale
 from checks.reconstruction.zscores import ZScores
 from checks.result import Finding, Outcome
-from checks.stats import Risk, Tally, clustered
+from checks.stats import Risk, Tally, clustered, find_exposed
 
 LEAST_ROOM = 30  # misses of the guess below which a gain would be noise
 VERBATIM_SHARE = 0.99

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from checks.evidence.case import Case
-from checks.reconstruction.exposed_people import find_exposed
 from checks.recovery.cell_baseline import CERTAIN, CellBaseline
 from checks.recovery.exposed_links import count_links
 from checks.recovery.flagged_ratings import FlaggedRatings, HiddenFits
@@ -21,6 +20,7 @@ from checks.recovery.gain import SMALL_HEADS, Gain, gain_of_few
 from checks.recovery.outlying_cells import CellFilter, Collector, LargestOfGroups, LargestResiduals
 from checks.recovery.person_baseline import Activity
 from checks.recovery.real_cells import hold_real_ratings
+from checks.stats import find_exposed
 
 OF_EACH = (25, 50)  # flags of a group or a person; fewer than about twenty cannot be sure of anybody
 
