@@ -304,3 +304,14 @@ def gains_low(tallies: Sequence[Tally]) -> list[np.ndarray]:
     """Return the lower bounds of all gains, which hold together for everybody in all tallies."""
     tests = sum(tally.tested for tally in tallies)
     return [tally.gain_low(tests) for tally in tallies]
+
+
+def find_exposed(tallies: Sequence[Tally]) -> np.ndarray:
+    """Mark the people, or groups, that any of the attempts exposes: certainly more than half right beyond luck, the
+    share from which raw data count as broken.
+
+    Averages hide a few people whose values are hardly disguised among many whose values are, so everybody is examined.
+    Chance must not expose a person, however many people and attempts there are: the bound is simultaneous, 95 % over
+    all of them together. It takes about sixteen claims, all of them right.
+    """
+    return np.logical_or.reduce([low > EXPOSED_FROM for low in gains_low(tallies)])

@@ -7,12 +7,12 @@ cells with the highest scores. Averages over thousands of flags hide a few peopl
 
 *What is allowed* (docs/threat-model.md, "Limits, and why"): the share of right flags may exceed the taste baseline by
 the threshold, 0.10. The taste baseline is the same attack on profiles predicted by a model that was fitted on other
-people only: half of the groups, drawn five times (checks/recovery/taste_model.py). Both shares are taken above what the
-popularity of an item and the activity of a group among rare items explain (checks/recovery/rare_baseline.py), since
-the two attacks flag different groups. Heads of 500 and more must show it
-at the upper bound; smaller heads, whose interval is wider than the margin, are refused where they contradict it, at the
-lower bound. No group, and no person, may be exposed: more than half of its flags right beyond what popularity and
-activity explain, at a lower bound that holds for all of them together.
+people only: half of the groups, drawn five times (checks/recovery/rating_model.py). Both shares are taken above what
+the popularity of an item and the activity of a group among rare items explain (checks/recovery/rare_baseline.py), since
+the two attacks flag different groups. Heads of 500 and more must show it at the upper bound; smaller heads, whose
+interval is wider than the margin, are refused where they contradict it, at the lower bound. No group, and no person,
+may be exposed: more than half of its flags right beyond what popularity and activity explain, at a lower bound that
+holds for all of them together.
 
 *Controls.* Positive, planted leverage: the same attack on profiles by a model of the members themselves, in which the
 rare items that a few groups rated stand out of these groups' profiles, must exceed what is allowed. Negative: with the
@@ -22,7 +22,6 @@ A release with more than a few million cells is sampled for its directions, for 
 flags are those of all groups.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,19 +29,18 @@ import scipy.sparse as sp
 
 from checks.evidence.case import Case
 from checks.evidence.views.sample import sampled
-from checks.reconstruction.exposed_people import find_exposed
 from checks.recovery.cell_baseline import CERTAIN, CellBaseline
+from checks.recovery.exposed_links import count_links
 from checks.recovery.flagged_links import HEADS, OF_EACH_GROUP, Flags, flag_links, rare_items
-from checks.recovery.low_rank_fit import Table, Tables
-from checks.recovery.member_links import count_rated_flags
+from checks.recovery.low_rank_fit import Tables, hold_tables, read_tables
 from checks.recovery.person_baseline import Activity
 from checks.recovery.rare_baseline import extend_rare_baseline, fit_rare_baseline
+from checks.recovery.rating_model import RatingModel, fit_taste
 from checks.recovery.real_cells import RealCells, hold_real_ratings
 from checks.recovery.spectral import find_directions
-from checks.recovery.taste_model import TasteModel, fit_taste
 from checks.registry import check
 from checks.result import Finding, Outcome
-from checks.stats import Z95, Risk, Tally, interval_z
+from checks.stats import Z95, Risk, find_exposed, interval_z
 
 DRAWS = 5
 SURE_HEAD = 500  # flags from which the upper bound decides
@@ -104,11 +102,13 @@ def run(case: Case, threshold: float) -> Finding:
     heads = [head for head in HEADS if head <= LARGEST_SHARE * candidates]
     if chance.overall > CERTAIN or not heads or part.release.n_groups < FEWEST_GROUPS:
         return _not_applicable(case, chance, candidates)
-    tables = _held(part)
+    tables = hold_tables(read_tables(part.release))
     directions = find_directions(tables, (part.release.n_groups, part.release.n_items))
     rare = fit_rare_baseline(part, cells, tables, items, chance)
     whole = rare if part is case else extend_rare_baseline(case, rare, items)
-    flags = flag_links(tables if part is case else lambda: _read(case), directions, whole, items)
+    flags = flag_links(
+        tables if part is case else lambda: read_tables(case.release), directions, whole, items
+    )
     attacked = _Attacked(part, rare, items, tables, heads)
     baseline = _taste_baseline(attacked)
     found = [_beyond_taste(_head(case, whole, flags, head), baseline[head]) for head in heads]
@@ -148,16 +148,6 @@ def _not_applicable(case: Case, chance: CellBaseline, candidates: int) -> Findin
     return Finding(
         True, None, 0, f"{why}.", control=True, outcomes=(Outcome("not tried", Risk(0, 0)),), applicable=False
     )
-
-
-def _read(case: Case) -> Iterator[Table]:
-    return ((block.start, block.table()) for block in case.release.blocks())
-
-
-def _held(part: Case) -> Tables:
-    """Decode a release or a sample of it once."""
-    blocks = list(_read(part))
-    return lambda: blocks
 
 
 def _head(case: Case, chance: CellBaseline, flags: list[Flags], size: int) -> Head:
@@ -205,7 +195,7 @@ class _Attacked:
     tables: Tables
     heads: list[int]
 
-    def flags(self, model: TasteModel, groups: np.ndarray) -> list[Flags]:
+    def flags(self, model: RatingModel, groups: np.ndarray) -> list[Flags]:
         """Attack the profiles that a model predicts for these groups."""
         table = _profiles(self.part, model, groups, self.tables)
         return self.flags_of(table, groups, self.items[model.fitted[self.items]])
@@ -250,7 +240,7 @@ def _belongs(part: Case, groups: np.ndarray) -> sp.csr_array:
     return sp.csr_array((ones, (label, np.arange(len(label)))), shape=(len(groups), len(label)))
 
 
-def _profiles(part: Case, model: TasteModel, groups: np.ndarray, tables: Tables) -> np.ndarray:
+def _profiles(part: Case, model: RatingModel, groups: np.ndarray, tables: Tables) -> np.ndarray:
     """Return the mean predictions of these groups, rounded and with gaps as the release has them."""
     release, sizes = part.release, np.maximum(part.groups.sizes[groups], 1)
     means = (_belongs(part, groups) @ model.people(_ratings_of(part, groups))) / sizes[:, None]
@@ -270,23 +260,10 @@ def _profiles(part: Case, model: TasteModel, groups: np.ndarray, tables: Tables)
 def _exposed(case: Case, chance: CellBaseline, flags: list[Flags]) -> tuple[int, int]:
     """Count groups, and people, of whose flags more than half beyond the baseline are right."""
     activity = Activity.fitted(case)
-    groups, people = [], []
-    for one in flags:
-        if not len(one.of_groups):
-            continue
-        for size in OF_EACH_GROUP:
-            keys = one.of_groups[:, :size]
-            there = keys >= 0
-            trials = there.sum(axis=1)
-            right, luck = np.zeros(keys.shape, bool), np.zeros(keys.shape)
-            right[there], luck[there] = hold_real_ratings(case, keys[there]), chance.of(keys[there])
-            groups.append(Tally(right.sum(axis=1), trials, luck.sum(axis=1)))
-            members, count = count_rated_flags(case, keys)
-            own = case.truth.row_of_user[members]
-            popularity = np.where(there, activity.popularity[keys % case.release.n_items], 0.0)
-            expected = -np.expm1(-activity.person[members][:, None] * popularity[own]).sum(axis=1)
-            people.append(Tally(count, trials[own], expected))
-    return int(find_exposed(groups).sum()), int(find_exposed(people).sum())
+    keys = [one.of_groups[:, :size] for one in flags if len(one.of_groups) for size in OF_EACH_GROUP]
+    tallies = [count_links(case, chance, activity, some) for some in keys]
+    groups, people = (find_exposed([tally[who] for tally in tallies]) for who in (0, 1))
+    return int(groups.sum()), int(people.sum())
 
 
 # Controls

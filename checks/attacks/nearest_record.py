@@ -107,6 +107,7 @@ def run(case: Case, threshold: float) -> Finding:
             *(replace(trial.outcome(), knowledge=name) for name, trial in trials.items()),
             *(Outcome(name, risk) for name, risk in back.items()),
         ),
+        applicable=not case.keeps_by_construction(allowed),
     )
 
 

@@ -113,7 +113,7 @@ def run(case: Case, threshold: float) -> Finding:
         )
     worst = max(judged, key=lambda reading: reading.risk.gain_interval[1])
     low, high = worst.risk.gain_interval
-    everybody = find_exposed(case)
+    everybody = count_exposed(case)
     raw = raw_view(case)
     people = raw.control_targets()
     broken = found_record(raw, people, CONTROL)
@@ -204,7 +204,7 @@ def _values(case: Case, records: np.ndarray, items: np.ndarray) -> np.ndarray:
     return values
 
 
-def find_exposed(case: Case) -> list[Exposure]:
+def count_exposed(case: Case) -> list[Exposure]:
     """Read everybody's ratings off their own record, and return how many people and groups are exposed."""
     tallies = read_everybody(case)
     return [

@@ -135,6 +135,11 @@ class Case:
         behind any profile."""
         return 1 / max(1, int(self.people.min())) if len(self.people) else 1.0
 
+    def keeps_by_construction(self, allowed: float) -> bool:
+        """Return whether nobody can be named more often than this, whatever the attack: so many people share every
+        profile. An attack that only looks for profiles then cannot fail."""
+        return self.ceiling <= allowed + 1e-9
+
     @property
     def single(self) -> bool:
         """True when every published record is one person's (perturbation, suppression, the raw data)."""

@@ -4,6 +4,8 @@
 
 - the user-level risk is the chance of naming the target (group hit ÷ people in the group); its upper bound must not
   exceed 1/k;
+- where at least so many people share every profile, naming by the profile cannot exceed that, and the check is not
+  applicable: k-anonymity shows it (`Case.keeps_by_construction`);
 - where groups are published, no target's rank, counted in people at the worst of a tie, may be below k;
 - positive control: the same attack must break the raw data (or, where these resist it, find planted items);
 - negative control: it must not "find" people whose record was removed;
@@ -132,8 +134,8 @@ def _judge(
     control_succeeded, control_text = run_control(raw_view(case), rule_of, control)
     within = "" if case.single else f"{below:,} targets are within the first {case.release.k - 1} people. "
     # All records then have the same score, whatever is known: every target ties with everybody.
-    applicable = not (case.release.complete and rule_of(world_of(case)).kind == "presence")
-    if not applicable:
+    all_tie = case.release.complete and rule_of(world_of(case)).kind == "presence"
+    if all_tie:
         within += "Every record holds every item, so the items of a record identify no one. "
     groups = "; ".join(f"{t.model.name}: {_tops(t.ranks.group_rank)[1]:.1%}" for t in trials)
     return Finding(
@@ -150,7 +152,7 @@ def _judge(
         planned=sum(len(case.targets("knowledge", heavy=model.choice == "forum")) for model in usable),
         threshold=allowed,
         outcomes=tuple(t.outcome() for t in trials),
-        applicable=applicable,
+        applicable=not all_tie and not case.keeps_by_construction(allowed),
     )
 
 

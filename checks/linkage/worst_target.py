@@ -47,5 +47,5 @@ def assess_worst_target(
         planned=planned,
         threshold=allowed,
         outcomes=tuple(replace(t.outcome(), knowledge=name) for name, t in trials.items()),
-        applicable=applicable,
+        applicable=applicable and not case.keeps_by_construction(allowed),
     )

@@ -34,8 +34,8 @@ from checks.evidence.rating_levels import ItemRatings, RatingLevels
 from checks.evidence.seeds import seeded
 from checks.evidence.views.sample import sampled
 from checks.privacy.k_anonymity import publishes_single_people
-from checks.recovery.low_rank_fit import Table, robust_fit
-from checks.recovery.rating_model import RatingModel
+from checks.recovery.low_rank_fit import hide_cells, hold_tables, read_tables, robust_fit
+from checks.recovery.rating_model import RatingModel, Ridge
 from checks.recovery.real_cells import RealCells
 from checks.registry import check
 from checks.result import Finding
@@ -45,6 +45,7 @@ FEWEST = 2  # even where a release promises nothing, a single person's rating is
 SMOOTH_RANKS = (8, 20)  # of the fits that guess hidden cells, as in recovery; a padded release has rank 17
 MOST_RATINGS = 5_000_000  # from which others' ratings of an item are drawn
 MODELS = ((16, 0.04), (4, 0.04))  # rank and ridge (on a scale of four units) of the judge's own predictions
+ROUNDS = 10  # of these models' fits
 MOST_SUSPECTS = 20_000  # for whom predictions are made; of a release with more, the average says enough
 
 
@@ -245,18 +246,9 @@ def _simple_guesses(part: Case, cells: RealCells, few: np.ndarray) -> Iterator[n
     yield part.truth.mean_of_others(items, cells.total[few], number)
     release = part.release
     shape = (release.n_groups, release.n_items)
-    tables = list(_hidden(part, groups, items))
+    tables = hold_tables(hide_cells(lambda: read_tables(release), groups, items))
     for rank in sorted({min(rank, min(shape) // 2) for rank in SMOOTH_RANKS}):
-        yield robust_fit(lambda: tables, shape, rank, release.step).cells(groups, items)
-
-
-def _hidden(part: Case, groups: np.ndarray, items: np.ndarray) -> Iterator[Table]:
-    """Yield the release without these cells."""
-    for block in part.release.blocks():
-        table = block.table().copy()
-        inside = slice(*np.searchsorted(groups, [block.start, block.start + block.rows]))
-        table[groups[inside] - block.start, items[inside]] = np.nan
-        yield block.start, table
+        yield robust_fit(tables, shape, rank, release.step).cells(groups, items)
 
 
 @dataclass(frozen=True)
@@ -265,6 +257,7 @@ class _Predictions:
     rows of the models."""
 
     models: tuple[RatingModel, ...]
+    tastes: tuple[np.ndarray, ...]  # of the people, by each model
     people: np.ndarray
     suspects: np.ndarray
 
@@ -276,8 +269,18 @@ class _Predictions:
         people = np.flatnonzero((part.truth.row_of_user >= 0) | np.isin(rows, rows[suspects]))
         ratings = sp.csr_array(case.truth.ratings[people])
         units = (case.release.high - case.release.low) / 4
-        models = tuple(RatingModel.fitted(ratings, rank, ridge * units**2, fewest) for rank, ridge in MODELS)
-        return cls(models, people, suspects)
+        models = tuple(
+            RatingModel.fit(
+                ratings,
+                rank,
+                Ridge.even(each * units**2),
+                fewest=fewest,
+                rounds=ROUNDS,
+                random=seeded("rating model"),
+            )
+            for rank, each in MODELS
+        )
+        return cls(models, tuple(model.people(ratings) for model in models), people, suspects)
 
     def of_cells(self, case: Case, groups: np.ndarray, items: np.ndarray) -> list[np.ndarray]:
         """Return by each model the mean prediction of some cells over the members of their groups, on the scale."""
@@ -286,7 +289,11 @@ class _Predictions:
         belongs = sp.csr_array(
             (np.ones(len(inside)), (rows[inside], inside)), shape=(case.release.n_groups, len(self.people))
         )
-        guesses = (model.mean_predictions(belongs, groups, items) for model in self.models)
+        number = np.maximum(np.asarray(belongs.sum(axis=1)).ravel(), 1)[:, None]
+        guesses = (
+            model.cells((belongs @ tastes) / number, groups, items)
+            for model, tastes in zip(self.models, self.tastes, strict=True)
+        )
         return [np.clip(guess, case.release.low, case.release.high) for guess in guesses]
 
 

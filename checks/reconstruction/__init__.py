@@ -10,7 +10,6 @@
     original_ratings.py   the ratings behind the records, and guesses of them without the release
     estimated_ratings.py  which entries an attacker takes as rated, and the ratings they estimate
     model_mixtures.py     models of all values, mixed with the published value
-    exposed_people.py     people whose own record is certainly undone
     assessment.py         from reconstructed ratings to a finding, for the three checks
 
 May import evidence, recovery and the spine's result and stats; never linkage, inference or a check.

@@ -7,7 +7,7 @@ remaining room that the attack wins. It is measured over everything people rated
 where every record has every item, over what the attacker claims too: few claims that are right are a disclosure,
 however much else stays hidden. At most 1/k is allowed, as with every way of finding a person (docs/threat-model.md,
 promise 1): a group's record is a k-th part any member's own. And no person's own record may certainly be undone
-(checks/reconstruction/exposed_people.py).
+(`find_exposed` in checks/stats.py).
 
 Suppression and obfuscation publish unchanged what they keep. Nothing is disguised there, so nothing can be undone:
 finding the record is what is forbidden, and the figures are only reported. The method's name is not enough for that:
@@ -37,12 +37,11 @@ from checks.reconstruction.estimated_ratings import (
     claimed_entries,
     entry_rule,
 )
-from checks.reconstruction.exposed_people import find_exposed
 from checks.reconstruction.original_ratings import Guess, Originals
 from checks.reconstruction.rating_scale import rating_scale
 from checks.reconstruction.zscores import ZScores
 from checks.result import Finding, Outcome
-from checks.stats import Risk, Tally, clustered
+from checks.stats import Risk, Tally, clustered, find_exposed
 
 LEAST_ROOM = 30  # misses of the guess below which a gain would be noise
 VERBATIM_SHARE = 0.99

@@ -6,12 +6,13 @@ published are filled the same way. Nothing but the factors is held for the whole
 fitted are computed from the items' factors (`Fit.solved`).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numba import njit
 
+from checks.evidence.release_view import ReleaseView
 from checks.recovery.subspace import orthonormal, random_basis, strongest
 
 Table = tuple[int, np.ndarray]  # first group of a block, and its ratings with NaN where there are none
@@ -24,6 +25,26 @@ CUT = 3.0 * 1.4826  # three standard deviations, from the median of the absolute
 AT_REST = 0.05  # of the cut: a group's fitted values moved less than this (root mean square)
 SAMPLE_STRIDE = 29
 CHUNK = 50_000
+
+
+def hold_tables(tables: Iterable[Table]) -> Tables:
+    """Decode once: a fit passes over its tables many times, and a sample of a release is small enough."""
+    blocks = list(tables)
+    return lambda: blocks
+
+
+def read_tables(release: ReleaseView) -> Iterator[Table]:
+    """Yield the blocks of a release as tables."""
+    return ((block.start, block.table()) for block in release.blocks())
+
+
+def hide_cells(tables: Tables, groups: np.ndarray, items: np.ndarray) -> Iterator[Table]:
+    """Yield a release without these cells (by group): the rest shows what could be guessed about them anyway."""
+    for start, table in tables():
+        part = slice(*np.searchsorted(groups, [start, start + len(table)]))
+        rest = table.copy()
+        rest[groups[part] - start, items[part]] = np.nan
+        yield start, rest
 
 
 @dataclass(frozen=True)

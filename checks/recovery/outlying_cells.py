@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numba import njit
@@ -14,16 +15,41 @@ Fitted = Callable[
     [Fit, int, np.ndarray], np.ndarray
 ]  # a fit's values for a block: its first group, its table
 EDGE_SHARE = 0.075  # of the scale at each end, where clipping looks like a residual
+FITTED_EDGE_SHARE = EDGE_SHARE * 2 / 3
+
+
+class Collector(Protocol):
+    """Describe what gathers cells while a release is compared with fits, block by block."""
+
+    def begin(self, start: int, table: np.ndarray) -> None:
+        """Begin a block of groups."""
+
+    def add(self, number: int, start: int, table: np.ndarray, fitted: np.ndarray) -> None:
+        """Add what this fit (its number) leaves over in the block."""
+
+
+def compare_with_fits(
+    tables: Tables, fits: Sequence[Fit], fitted: Fitted, collectors: Sequence[Collector]
+) -> None:
+    """Compare every block with every fit once, for all collectors."""
+    for start, table in tables():
+        for collector in collectors:
+            collector.begin(start, table)
+        for number, fit in enumerate(fits):
+            values = fitted(fit, start, table)
+            for collector in collectors:
+                collector.add(number, start, table, values)
 
 
 @dataclass(frozen=True)
 class CellFilter:
     """Describe which cells may be flagged: of these items, where activity · popularity is at most `limit`; `size` of
-    them."""
+    them. Cells near the ends of the scale count with `ends` only: a rating published as it is may be a 1 or a 5."""
 
     items: np.ndarray
     limit: float
     size: int
+    ends: bool = False
 
 
 @dataclass
@@ -62,42 +88,79 @@ class _Largest:
             self.least = float(scores[order[-1]])
 
 
-def largest_residuals(
-    case: Case,
-    tables: Tables,
-    fits: Sequence[Fit],
-    fitted: Fitted,
-    kinds: Sequence[CellFilter],
-    chance: CellBaseline,
-) -> list[list[np.ndarray]]:
-    """Return for every fit and filter the keys (group · items + item) of the cells with the largest residual × group
-    size."""
-    found = [[_Largest(kind.size) for kind in kinds] for _ in fits]
-    half = (case.release.high - case.release.low) / 2
-    edge = EDGE_SHARE * 2 * half
-    scale = np.array([case.release.low + half, half - edge, half - edge * 2 / 3], dtype=np.float32)
-    popularity = chance.popularity
-    for start, table in tables():
+class LargestResiduals:
+    """Collect for every fit and filter the cells of the release with the largest residual × group size."""
+
+    def __init__(
+        self, case: Case, chance: CellBaseline, kinds: Sequence[CellFilter], number_of_fits: int
+    ) -> None:
+        self._case, self._chance, self._kinds = case, chance, kinds
+        self._found = [[_Largest(kind.size) for kind in kinds] for _ in range(number_of_fits)]
+
+    def begin(self, start: int, table: np.ndarray) -> None:
+        """Begin a block; nothing is needed."""
+
+    def add(self, number: int, start: int, table: np.ndarray, fitted: np.ndarray) -> None:
+        """Merge the block's largest residuals with those kept so far."""
+        heads = self._found[number]
+        n_items, rows = self._case.release.n_items, slice(start, start + len(table))
+        members = self._case.members[rows].astype(np.float32)
+        lowest = np.float32(min((head.least for head in heads if head.size), default=np.inf))
+        place, scores, inner = _candidates(table, fitted, members, _scale(self._case), lowest)
+        groups, items = np.divmod(place, n_items)
+        likely = self._chance.activity[rows][groups] * self._chance.popularity[items]
+        for kind, head in zip(self._kinds, heads, strict=True):
+            if head.size:
+                fits_in = (scores >= head.least) & kind.items[items] & (likely <= kind.limit)
+                if not kind.ends:
+                    fits_in &= inner
+                head.add(place[fits_in] + start * n_items, scores[fits_in])
+
+    def keys(self) -> list[list[np.ndarray]]:
+        """Return for every fit and filter the keys (group · items + item), largest residual first."""
+        return [[head.keys() for head in heads] for heads in self._found]
+
+
+class LargestOfGroups:
+    """Collect for some fits the cells of every group with the largest residuals, where activity · popularity is at most
+    `limit`."""
+
+    def __init__(
+        self, case: Case, chance: CellBaseline, numbers_of_fits: Sequence[int], size: int, limit: float
+    ) -> None:
+        self._case, self._chance, self._limit = case, chance, limit
+        shape = (case.release.n_groups, size)
+        self.keys = {number: np.full(shape, -1, np.int64) for number in numbers_of_fits}
+
+    def begin(self, start: int, table: np.ndarray) -> None:
+        """Begin a block; nothing is needed."""
+
+    def add(self, number: int, start: int, table: np.ndarray, fitted: np.ndarray) -> None:
+        """Take each group's largest residuals; a group is in one block."""
+        if number not in self.keys:
+            return
         rows = slice(start, start + len(table))
-        members, activity = case.members[rows].astype(np.float32), chance.activity[rows]
-        for fit, heads in zip(fits, found, strict=True):
-            lowest = np.float32(min((head.least for head in heads if head.size), default=np.inf))
-            place, scores = _candidates(table, fitted(fit, start, table), members, scale, lowest)
-            groups, items = np.divmod(place, case.release.n_items)
-            likely = activity[groups] * popularity[items]
-            for kind, head in zip(kinds, heads, strict=True):
-                if head.size:
-                    fits_in = (scores >= head.least) & kind.items[items] & (likely <= kind.limit)
-                    head.add(place[fits_in] + start * case.release.n_items, scores[fits_in])
-    return [[head.keys() for head in heads] for heads in found]
+        best = self.keys[number][rows]
+        limits = (self._limit / np.maximum(self._chance.activity[rows], 1e-12)).astype(np.float64)
+        _largest_of_rows(table, fitted, _scale(self._case), limits, self._chance.popularity, best)
+        numbers = np.arange(start, start + len(table), dtype=np.int64)[:, None] * self._case.release.n_items
+        best += np.where(best >= 0, numbers, 0)
+
+
+def _scale(case: Case) -> np.ndarray:
+    """Return the centre of the rating scale, and how far from it a value and a fitted value may lie."""
+    half = (case.release.high - case.release.low) / 2
+    inside, inside_fitted = (half - share * 2 * half for share in (EDGE_SHARE, FITTED_EDGE_SHARE))
+    return np.array([case.release.low + half, inside, inside_fitted], dtype=np.float32)
 
 
 @njit(cache=True, nogil=True)
 def _candidates(table, fitted, members, scale, least):  # type: ignore[no-untyped-def]
-    """Return the keys (row · items + item) and scores of the cells inside the scale whose residual × group size is at
-    least this."""
+    """Return the keys (row · items + item) and scores of the cells whose residual × group size is at least this, where
+    the fit is inside the scale, and which of them are inside the scale themselves."""
     centre, most, most_fitted = scale
     place, scores = np.empty(table.size, np.int64), np.empty(table.size, np.float32)
+    inner = np.empty(table.size, np.bool_)
     found = 0
     for row in range(len(table)):
         own, guess, size = table[row], fitted[row], members[row]
@@ -110,8 +173,31 @@ def _candidates(table, fitted, members, scale, least):  # type: ignore[no-untype
             continue
         for item in range(len(own)):
             score = abs(own[item] - guess[item]) * size
-            inside = abs(own[item] - centre) <= most and abs(guess[item] - centre) <= most_fitted
-            if inside and score >= least:
+            if score >= least and abs(guess[item] - centre) <= most_fitted:
                 place[found], scores[found] = row * len(own) + item, score
+                inner[found] = abs(own[item] - centre) <= most
                 found += 1
-    return place[:found].copy(), scores[:found].copy()
+    return place[:found].copy(), scores[:found].copy(), inner[:found].copy()
+
+
+@njit(cache=True, nogil=True)
+def _largest_of_rows(table, fitted, scale, limits, popularity, best):  # type: ignore[no-untyped-def]
+    """Write into each row of `best` the items with the largest residuals, largest first."""
+    centre, _, most_fitted = scale
+    size = best.shape[1]
+    kept = np.empty(size, np.float32)
+    for row in range(len(table)):
+        own, guess = table[row], fitted[row]
+        count = 0
+        for item in range(len(own)):
+            score = abs(own[item] - guess[item])
+            if not score > 0 or (count == size and score <= kept[count - 1]):  # NaN: nothing is published
+                continue
+            if abs(guess[item] - centre) > most_fitted or popularity[item] > limits[row]:
+                continue
+            place = min(count, size - 1)
+            while place > 0 and kept[place - 1] < score:
+                kept[place], best[row, place] = kept[place - 1], best[row, place - 1]
+                place -= 1
+            kept[place], best[row, place] = score, item
+            count = min(count + 1, size)

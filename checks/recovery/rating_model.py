@@ -1,8 +1,12 @@
-"""Predict people's ratings by a low-rank model of the source: what an honest prediction would be.
+"""Predict people's ratings by a low-rank model of other ratings: the judge's own model of taste.
 
-A cell that may hold predictions only is compared with the judge's own predictions, which are made from the same ratings
-by code of its own: alternating least squares, a level and a few factors per person and item, with a ridge that grows
-with the number of ratings. Items with few raters have no factors and no level, as in a release.
+The judge must not share code with what it judges, hence a fit of its own: alternating least squares, a level and a few
+factors per person and item. Two checks use it. link-recovery asks what taste alone suggests: item factors that never
+saw a group's members, then each member's own factors by ridge regression; a group of people with a taste did probably
+see what that taste suggests, and to publish taste is what a release is for. contributors asks whether a cell holds a
+prediction or a rating: it compares cells with honest predictions from the same ratings.
+
+Items with few raters have no factors and no level, as in a release.
 """
 
 from dataclasses import dataclass
@@ -11,70 +15,130 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from checks.evidence.seeds import seeded
+START_SCALE = 0.1
+START_PRIOR = 5.0  # ratings' worth of the overall mean in an item's first level
 
-ROUNDS = 10
+
+@dataclass(frozen=True)
+class Ridge:
+    """Hold what pulls factors and levels to zero: so much for each rating, and so much once."""
+
+    factors_each: float
+    factors_once: float
+    level_each: float
+    level_once: float
+
+    @classmethod
+    def even(cls, each: float) -> "Ridge":
+        """Return the same ridge for factors and levels, which grows with the number of ratings alone."""
+        return cls(each, 0.0, each, 0.0)
+
+
+TASTE_RIDGE = Ridge(0.04, 0.04 * 130, 0.0, 0.04 * 100)  # for a scale that spans 4 units
+TASTE_RANK, TASTE_ROUNDS, TASTE_FEWEST = 16, 8, 3
 
 
 @dataclass(frozen=True)
 class RatingModel:
     """Hold a model: rating ≈ overall + level of the person + level of the item + factors of the person · of the item.
 
-    `people` and `items` have the level in column 0 and the factors in the others.
+    `items` have the factors and, in the last column, the level; `fitted` marks those that took part.
     """
 
     overall: float
-    people: np.ndarray
     items: np.ndarray
+    fitted: np.ndarray
+    ridge: Ridge
 
     @classmethod
-    def fitted(cls, ratings: sp.csr_array, rank: int, ridge: float, fewest: int) -> "RatingModel":
-        """Fit a model of so many factors to people × items; `ridge` is per rating, and items need `fewest` raters to
-        take part."""
-        overall = float(ratings.data.mean()) if ratings.nnz else 0.0
-        raters = np.bincount(ratings.indices, minlength=ratings.shape[1])
-        kept = raters[ratings.indices] >= fewest
-        indptr = np.concatenate([[0], np.cumsum(kept)])[ratings.indptr]
-        rest = (ratings.data[kept] - overall).astype(np.float64)
-        by_person = sp.csr_array((rest, ratings.indices[kept], indptr), shape=ratings.shape)
-        by_item = sp.csr_array(by_person.T.tocsr())
-        people, items = (np.zeros((count, rank + 1)) for count in ratings.shape)
-        items[:, 1:] = seeded("rating model").normal(0, 0.1, (ratings.shape[1], rank))
-        items[raters < fewest] = 0
-        for _ in range(ROUNDS):
-            for matrix, own, other in ((by_person, people, items), (by_item, items, people)):
-                _solve(matrix.indptr, matrix.indices, matrix.data, other, ridge, own)
-        return cls(overall, people, items)
+    def fit(
+        cls,
+        ratings: sp.csr_array,
+        rank: int,
+        ridge: Ridge,
+        *,
+        fewest: int,
+        rounds: int,
+        random: np.random.Generator,
+    ) -> "RatingModel":
+        """Fit so many factors to people × items; items need `fewest` raters to take part."""
+        fitted = np.bincount(ratings.indices, minlength=ratings.shape[1]) >= fewest
+        rows = _only_items(ratings, fitted)
+        columns = sp.csr_array(rows.T)
+        overall = float(rows.data.mean(dtype=np.float64)) if rows.nnz else 0.0
+        items = np.zeros((rows.shape[1], rank + 1), np.float32)
+        items[:, :-1] = START_SCALE * random.standard_normal((rows.shape[1], rank))
+        counts = np.diff(columns.indptr)
+        items[:, -1] = (np.asarray(columns.sum(axis=1)).ravel() - counts * overall) / (counts + START_PRIOR)
+        items[~fitted] = 0
+        for _ in range(rounds):
+            items = _solve(columns, overall, _solve(rows, overall, items, ridge), ridge)
+        return cls(overall, items, fitted, ridge)
 
-    def mean_predictions(self, belongs: sp.csr_array, groups: np.ndarray, items: np.ndarray) -> np.ndarray:
-        """Return the mean prediction of some cells over the people of a group; `belongs` (groups × people) has a 1 for
-        every member."""
-        number = np.maximum(np.asarray(belongs.sum(axis=1)).ravel(), 1)
-        together = (belongs @ self.people) / number[:, None]
-        guess = self.overall + together[groups, 0] + self.items[items, 0]
-        return guess + np.einsum("ij,ij->i", together[groups, 1:], self.items[items, 1:])
+    def people(self, ratings: sp.csr_array) -> np.ndarray:
+        """Return factors and level of people, given all their ratings."""
+        return _solve(_only_items(ratings, self.fitted), self.overall, self.items, self.ridge)
+
+    def profiles(self, people: np.ndarray) -> np.ndarray:
+        """Return the predictions for every item; `people` may be means over groups."""
+        people = people.astype(np.float32)
+        table = people[:, :-1] @ self.items[:, :-1].T
+        table += people[:, -1:] + (self.items[:, -1] + np.float32(self.overall))
+        return table
+
+    def cells(self, people: np.ndarray, rows: np.ndarray, items: np.ndarray) -> np.ndarray:
+        """Return the predictions of some cells of these people, who may be means over groups."""
+        guess = self.overall + people[rows, -1] + self.items[items, -1]
+        return guess + np.einsum("ij,ij->i", people[rows, :-1], self.items[items, :-1])
 
 
-@njit(cache=True, nogil=True)
-def _solve(indptr, indices, data, other, ridge, own):  # type: ignore[no-untyped-def]
-    """Solve one side of the model, given the other; rows without ratings stay as they are."""
-    width = own.shape[1]
-    row = np.ones(width)
-    for r in range(len(own)):
-        first, last = indptr[r], indptr[r + 1]
-        if first == last:
+def fit_taste(ratings: sp.csr_array, span: float, random: np.random.Generator) -> RatingModel:
+    """Fit the model by which link-recovery knows what taste suggests; `span` is the width of the rating scale."""
+    ridge = Ridge(*(each * span / 4 for each in vars(TASTE_RIDGE).values()))
+    return RatingModel.fit(
+        ratings, TASTE_RANK, ridge, fewest=TASTE_FEWEST, rounds=TASTE_ROUNDS, random=random
+    )
+
+
+def _only_items(ratings: sp.csr_array, wanted: np.ndarray) -> sp.csr_array:
+    keep = wanted[ratings.indices]
+    indptr = np.concatenate([[0], np.cumsum(keep)])[ratings.indptr]
+    return sp.csr_array((ratings.data[keep], ratings.indices[keep], indptr), shape=ratings.shape)
+
+
+def _solve(ratings: sp.csr_array, overall: float, other: np.ndarray, ridge: Ridge) -> np.ndarray:
+    """Return one side of the model, given the other; zeros for rows without ratings."""
+    out = np.zeros((ratings.shape[0], other.shape[1]), np.float32)
+    _solve_rows(
+        ratings.indptr.astype(np.int64), ratings.indices.astype(np.int64), ratings.data.astype(np.float32),
+        np.ascontiguousarray(other[:, :-1]), (other[:, -1] + overall).astype(np.float32),
+        (ridge.factors_each, ridge.factors_once, ridge.level_each, ridge.level_once), out,
+    )  # fmt: skip
+    return out
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _solve_rows(indptr, indices, values, features, offsets, ridge, out):  # type: ignore[no-untyped-def]
+    """Solve each row's ridge regression on the features of what it rated, and a constant."""
+    rank = features.shape[1]
+    width = rank + 1
+    factors_each, factors_once, level_each, level_once = ridge
+    gram, right, own = np.empty((width, width)), np.empty(width), np.ones(width, np.float32)
+    for row in range(len(indptr) - 1):
+        count = indptr[row + 1] - indptr[row]
+        if count == 0:
             continue
-        gram, moment = np.zeros((width, width)), np.zeros(width)
-        for place in range(first, last):
-            column = indices[place]
-            row[1:] = other[column, 1:]
-            value = data[place] - other[column, 0]
-            for i in range(width):
-                moment[i] += row[i] * value
-                for j in range(i + 1):
-                    gram[i, j] += row[i] * row[j]
-        for i in range(width):
-            gram[i, i] += ridge * (last - first)
-            for j in range(i):
-                gram[j, i] = gram[i, j]
-        own[r] = np.linalg.solve(gram, moment)
+        gram[:], right[:] = 0.0, 0.0
+        for place in range(indptr[row], indptr[row + 1]):
+            item = indices[place]
+            own[:rank] = features[item]
+            error = values[place] - offsets[item]
+            for a in range(width):
+                right[a] += own[a] * error
+                for b in range(a + 1):
+                    gram[a, b] += own[a] * own[b]
+        for a in range(width):
+            for b in range(a):
+                gram[b, a] = gram[a, b]
+            gram[a, a] += factors_each * count + factors_once if a < rank else level_each * count + level_once
+        out[row] = np.linalg.solve(gram, right).astype(np.float32)

@@ -64,9 +64,14 @@ def test_a_good_release_passes_every_check(case, name):
         others = {"rare-items", "kmeans-reconstruction", "pca-reconstruction", "svd-em-reconstruction"}
         assert set(verdict.not_applicable) >= {*PRESENCE, *others, "attribute-inference"}
     else:
-        assert not {"set-intersection", "tf-idf", "scoring", "structure-based"} & set(verdict.not_applicable)
+        assert not {"link-existence", "diversity"} & set(verdict.not_applicable)
+    assert set(verdict.not_applicable) >= set(LINKAGE)  # k people share every profile: none can exceed 1/k
 
 
+LINKAGE = (
+    *("set-intersection", "tf-idf", "scoring", "exact-rating", "fuzzy-rating"),
+    *("scoreboard-rh", "nearest-record", "structure-based", "label-based"),
+)
 PRESENCE = ("set-intersection", "tf-idf", "scoring", "structure-based", "link-existence", "diversity")
 
 
@@ -75,8 +80,9 @@ def test_a_claimed_method_makes_no_check_inapplicable(releases, tmp_path):
     values = releases["padded"].values.copy()
     values[0, 0] = np.nan
     opened = made.case(releases["padded"].but(values=values), tmp_path)
-    results = {
-        name: gate.run_check(registered()[name], opened, registered()[name].threshold) for name in PRESENCE
+    results = {  # 0.1: less than 1/k, so that k alone does not decide
+        name: gate.run_check(registered()[name], opened, min(0.1, registered()[name].threshold))
+        for name in PRESENCE
     }
     assert all(result.applicable for result in results.values())
 

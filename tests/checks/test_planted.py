@@ -88,6 +88,38 @@ def test_a_group_below_k_is_also_found_by_the_attacks(violated):
         assert not result(opened, name).passed
 
 
+def alone_and_readable(release):
+    """The same groups, and one further of a single person that publishes exactly what this person rated."""
+    person = np.diff(release.ratings.indptr).argmax()
+    own = release.ratings[[person]].toarray()[0]
+    values = np.vstack([release.values, release.values[release.group_of[person]]])
+    values[-1] = np.where(own > 0, own, values[-1])
+    if np.isnan(release.values).any():
+        values[-1, own == 0] = np.nan
+    group_of = release.group_of.copy()
+    group_of[person] = release.n_groups
+    return release.but(values=values, group_of=group_of)
+
+
+BY_RATINGS = ("exact-rating", "fuzzy-rating", "scoreboard-rh", "nearest-record", "label-based")
+BY_ITEMS = ("set-intersection", "tf-idf", "scoring", "structure-based")
+
+
+@pytest.mark.parametrize(("name", "attacks"), [("padded", BY_RATINGS), ("simple", (*BY_RATINGS, *BY_ITEMS))])
+def test_where_linkage_applies_to_groups_it_can_fail(case, releases, tmp_path, name, attacks):
+    """Where k people share every profile no such attack can exceed 1/k, so it is no evidence; with one group below k,
+    or a threshold below 1/k, it is."""
+    good = case(name)
+    bad = made.case(alone_and_readable(releases[name]), tmp_path / "alone")
+    for attack in attacks:
+        kept = result(good, attack)
+        assert (kept.passed, kept.applicable) == (True, False), attack
+        assert "people share every profile" in kept.detail
+        broken = result(bad, attack)
+        assert (broken.passed, broken.applicable, broken.void) == (False, True, False), attack
+        assert gate.run_check(registered()[attack], good, 0.01).applicable
+
+
 @pytest.mark.parametrize(
     ("name", "demanded", "passed", "loosened"),
     [

@@ -106,5 +106,13 @@ def _raw(case: Case) -> Case:
 
 
 def allowed_text(case: Case, allowed: float) -> str:
-    """Return the part of a detail sentence that names the allowed risk; empty for raw data."""
-    return "" if is_raw(case) else f", allowed 1/k = {allowed:.4f}"
+    """Return the part of a detail sentence that names the allowed risk, and why no attack can exceed it, where none
+    can; empty for raw data."""
+    if is_raw(case):
+        return ""
+    bounded = (
+        f", which no attack can exceed: at least {int(case.people.min()):,} people share every profile (k-anonymity)"
+        if case.keeps_by_construction(allowed)
+        else ""
+    )
+    return f", allowed 1/k = {allowed:.4f}{bounded}"

@@ -11,7 +11,7 @@ from checks.attacks.rating_inference import (
     EVERYTHING,
     _compare,
     _others,
-    find_exposed,
+    count_exposed,
     found_record,
     own_record,
     read_everybody,
@@ -112,7 +112,7 @@ def test_a_group_that_shows_all_its_members_is_exposed(tmp_path):
     values = np.full((20, 8), 3, np.float32)
     values[0] = ratings.data[:8]
     case = made.case(made.Made(ratings, np.arange(100) // 5, values, k=5), tmp_path / "x")
-    people, groups = find_exposed(case)
+    people, groups = count_exposed(case)
     assert (people.exposed, groups.exposed, groups.tested) == (0, 1, 20)
     assert groups.highest > 0.5 > people.highest
 
@@ -126,7 +126,7 @@ def test_a_level_that_all_members_share_exposes_nobody(tmp_path, alike, exposed)
     values = np.full((20, 40), 2, np.float32)
     values[0] = 5
     release = made.Made(matrix(table), np.arange(100) // 5, values, k=5)
-    people, _ = find_exposed(made.case(release, tmp_path / "x"))
+    people, _ = count_exposed(made.case(release, tmp_path / "x"))
     assert people.exposed == exposed
 
 

@@ -3,11 +3,14 @@
 import made_releases as made
 import numpy as np
 import pytest
+from made_verbatim import sole_cells, verbatim
 
 from checks.attacks import recovery
 from checks.evidence.case import Case
 from checks.recovery.cell_baseline import CellBaseline
-from checks.recovery.low_rank_fit import item_means, robust_fit
+from checks.recovery.gain import gain_of_few
+from checks.recovery.low_rank_fit import hold_tables, item_means, read_tables, robust_fit
+from checks.recovery.outlying_cells import _largest_of_rows
 from checks.recovery.real_cells import RealCells, hold_real_ratings
 from checks.registry import registered
 
@@ -49,6 +52,61 @@ def test_contributor_rule_covers_averages_with_a_prediction(case, releases, tmp_
     assert not result(made.case(mixed, tmp_path / "mixed"), "recovery").passed
 
 
+@pytest.fixture(scope="module")
+def large():
+    """A padded release with forty thousand cells."""
+    return made.grouped(made.synthetic(500, 400, 0.06), 5, rank=4, rare=21, reg=0.4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", ["any", "at the ends of the scale"])
+def test_a_hundred_verbatim_cells_are_found_by_small_heads(large, tmp_path, which):
+    ratings = sole_cells(large)[3]
+    among = np.arange(len(ratings)) if which == "any" else np.flatnonzero((ratings == 1) | (ratings == 5))
+    chosen = np.random.default_rng(1).choice(among, 100, replace=False)
+    clean = result(made.case(large, tmp_path / "clean"), "recovery")
+    assert clean.passed, clean.detail
+    assert "Exposed: 0 groups, 0 people" in clean.detail
+    found = result(made.case(verbatim(large, chosen), tmp_path / "verbatim"), "recovery")
+    assert not found.passed
+    assert found.control
+    assert "flags) 1.000" in found.detail
+    averages = [each.risk.gain_interval[1] for each in found.outcomes if each.risk.n > 400]
+    assert averages
+    assert max(averages) < 0.5  # the averages alone would pass it
+
+
+def test_one_person_whose_outlying_ratings_are_readable_is_exposed(large, tmp_path):
+    """Forty of one person's ratings, too few groups for a head to be sure of anything."""
+    _, _, people, _ = sole_cells(large)
+    person = np.bincount(people).argmax()
+    own = np.flatnonzero(people == person)
+    found = result(made.case(verbatim(large, own), tmp_path / "person"), "recovery")
+    assert not found.passed
+    assert ", 1 people" in found.detail
+
+
+def test_a_small_head_is_judged_at_the_lower_bound_and_by_groups():
+    """40 of 50 right where 5 are expected; flags of one group say no more than one flag does."""
+    right, expected = np.arange(50) < 40, np.full(50, 0.1)
+    apart = gain_of_few("links", "by hand", np.arange(50), right, expected)
+    assert apart.risk.gain == pytest.approx((0.8 - 0.1) / 0.9)
+    # Wilson's lower bound of 40 of 50 is 0.6666, less what is expected: (0.6666 − 0.1) / 0.9.
+    assert apart.decisive == pytest.approx(0.6296, abs=1e-3)
+    together = gain_of_few("links", "by hand", np.zeros(50), right, expected)
+    assert together.decisive < 0.2
+    assert gain_of_few("links", "by hand", np.arange(50), right, np.full(50, 0.6)) is None
+
+
+def test_the_largest_residuals_of_a_group_by_hand():
+    table = np.array([[3, 3.5, np.nan, 1, 3.2], [3, 3, 3, 3, 3]], np.float32)
+    best = np.full((2, 3), -1)
+    scale, popularity = np.array([3, 2, 2], np.float32), np.array([0.1, 0.1, 0.1, 0.1, 9])
+    _largest_of_rows(table, np.full((2, 5), 3, np.float32), scale, np.array([1.0, 1.0]), popularity, best)
+    # Item 4 is nearly certain anyway, item 2 not published; a residual of zero is none.
+    assert best.tolist() == [[3, 1, -1], [-1, -1, -1]]
+
+
 def test_links_are_judged_only_where_a_release_hides_them(case):
     """A simple release lists what its members rated; a padded one hides it among all items."""
     simple, padded = (result(case(name), "recovery").detail for name in ("simple", "padded"))
@@ -57,10 +115,10 @@ def test_links_are_judged_only_where_a_release_hides_them(case):
 
 
 def test_the_control_dies_with_the_attack(case, monkeypatch):
-    monkeypatch.setattr(recovery, "attack", lambda *_, **__: [])
+    monkeypatch.setattr(recovery, "attack", lambda *_, **__: recovery.Found([]))
     opened = case()
     cells = RealCells.of(opened)
-    published = recovery._held((block.start, block.table()) for block in opened.release.blocks())
+    published = hold_tables(read_tables(opened.release))
     succeeded, control_text = recovery._control(
         opened, cells, published, CellBaseline.fitted(opened, cells), 0.5
     )

@@ -8,7 +8,7 @@ import pytest
 
 from checks.evidence.views import sample
 from checks.privacy import contributors
-from checks.recovery.rating_model import RatingModel
+from checks.recovery.rating_model import RatingModel, Ridge
 from checks.registry import registered
 from checks.stats import Tally, gains_low
 
@@ -119,16 +119,18 @@ def test_models_of_the_source_predict_it():
     known[:, 0] = False
     known[0, 0] = True  # an item with one rater
     ratings = made.csr(*np.nonzero(known), whole[known], whole.shape)
-    model = RatingModel.fitted(ratings, 2, 0.001, 2)
+    model = RatingModel.fit(
+        ratings, 2, Ridge.even(0.001), fewest=2, rounds=10, random=np.random.default_rng(0)
+    )
     assert not model.items[0].any()
-    alone = made.sp.eye_array(200, format="csr")
+    people = model.people(ratings)
     rows, columns = np.nonzero(~known[:, 1:])
-    guess = model.mean_predictions(alone, rows, columns + 1)
+    guess = model.cells(people, rows, columns + 1)
     assert np.abs(guess - whole[rows, columns + 1]).mean() < 0.05
-    pairs = made.sp.csr_array(made.sp.kron(made.sp.eye_array(100), np.ones((1, 2))))
-    together = model.mean_predictions(pairs, np.array([4]), np.array([7]))
-    apart = [model.mean_predictions(alone, np.array([person]), np.array([7])) for person in (8, 9)]
-    assert together == pytest.approx(np.mean(apart))
+    assert model.profiles(people)[rows, columns + 1] == pytest.approx(guess, abs=1e-4)
+    pair = people[8:10].mean(axis=0, keepdims=True)  # predictions of a mean are the mean of the predictions
+    apart = model.cells(people, np.array([8, 9]), np.array([7, 7]))
+    assert model.cells(pair, np.array([0]), np.array([7])) == pytest.approx(apart.mean())
 
 
 def test_counts_by_hand(tmp_path):

@@ -20,13 +20,12 @@ from checks.linkage.knowledge import Model
 from checks.reconstruction import estimated_ratings
 from checks.reconstruction.assessment import Attempt
 from checks.reconstruction.estimated_ratings import ratings_view
-from checks.reconstruction.exposed_people import find_exposed
 from checks.reconstruction.original_ratings import Originals
 from checks.reconstruction.rating_scale import RatingScale, rating_scale
 from checks.registry import registered
 from checks.report.page import write_report
 from checks.report.words import MethodWords
-from checks.stats import Tally
+from checks.stats import Tally, find_exposed
 from tasks.engine import engine
 
 NO = np.nan

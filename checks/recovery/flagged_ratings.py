@@ -1,0 +1,179 @@
+"""Read the ratings of single contributors off the cells that deviate most from a fit: a few verbatim ratings among
+millions of predictions.
+
+An attacker who finds a cell far from what the rest of the release predicts reads the rating off it: as it is, or with
+the prediction subtracted. Right is a value that rounds to the contributor's rating (checks/evidence/rating_levels.py).
+The baseline is the best guess without that cell: the item's mean over everybody else, that and the person's level
+elsewhere, and fits from which all such cells were hidden, also read as the cell is: predictions are shrunk, so that
+twice their distance from a mean is the better guess, of strangers too. (The fit that finds the flags is no fair guess:
+they are the cells where it is wrong, and one that bends towards a few verbatim cells would excuse them.) Flags are the
+largest residuals of all, and of every person.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from checks.evidence.case import Case
+from checks.evidence.groups import GroupBlock
+from checks.evidence.rating_levels import RatingLevels
+from checks.recovery.gain import SMALL_HEADS, Gain, gain_of_few
+from checks.recovery.low_rank_fit import Fit
+from checks.recovery.outlying_cells import Fitted
+from checks.stats import Tally, runs
+
+KIND = "flagged ratings"
+READINGS = ("as it is", "twice what is left over", "what is left over times the group")
+
+
+@dataclass(frozen=True)
+class _Sole:
+    """Hold the published cells of a block that have one contributor, ordered by person."""
+
+    groups: np.ndarray
+    items: np.ndarray
+    users: np.ndarray
+    truth: np.ndarray
+    values: np.ndarray
+    means: list[np.ndarray]  # guesses from other ratings of the item and of the person
+    hidden: list[np.ndarray]  # guesses from the rest of the release
+
+    @classmethod
+    def of(cls, case: Case, block: GroupBlock, table: np.ndarray, hidden: "HiddenFits") -> "_Sole":
+        """Collect the cells; `table` holds what is published."""
+        alone = np.flatnonzero((block.contributors.data == 1)[block.cells])
+        groups, items = block.groups[block.cells[alone]], block.items[block.cells[alone]]
+        values = table[groups - block.start, items]
+        there = ~np.isnan(values)
+        mean = case.truth.mean_of_others(block.items[block.cells], block.ratings)
+        with_level = mean + _level_elsewhere(block.users, block.ratings - mean)
+        alone, groups, items = alone[there], groups[there], items[there]
+        return cls(
+            groups,
+            items,
+            block.users[alone],
+            block.ratings[alone],
+            values[there],
+            [mean[alone], with_level[alone]],
+            list(hidden.guess(block.start, table, groups, items)),
+        )
+
+
+def _level_elsewhere(users: np.ndarray, above: np.ndarray) -> np.ndarray:
+    """Return for every rating how far the person's other ratings lie above the items' means; 0 without any."""
+    who, starts = runs(users)
+    person, number = np.repeat(np.arange(len(who)), np.diff(starts)), np.diff(starts)
+    total = np.bincount(person, above, minlength=len(who))
+    return (total[person] - above) / np.maximum(number[person] - 1, 1)
+
+
+@dataclass(frozen=True)
+class HiddenFits:
+    """Guess cells by fits of a release from which they were hidden; `fitted` computes the values of a block."""
+
+    fits: Sequence[Fit]
+    fitted: Fitted
+
+    def guess(
+        self, start: int, table: np.ndarray, groups: np.ndarray, items: np.ndarray
+    ) -> Iterator[np.ndarray]:
+        """Yield each fit's guess of these cells of a block, given what the block publishes elsewhere."""
+        rest = table.copy()
+        rest[groups - start, items] = np.nan
+        for fit in self.fits:
+            yield self.fitted(fit, start, rest)[groups - start, items]
+
+
+class FlaggedRatings:
+    """Collect for every fit the single contributors' cells with the largest residuals, and for some fits those of every
+    person."""
+
+    def __init__(
+        self,
+        case: Case,
+        number_of_fits: int,
+        fits_of_people: Sequence[int],
+        sizes: Sequence[int],
+        hidden: HiddenFits,
+    ) -> None:
+        self._case, self._levels, self._sizes, self._hidden = case, RatingLevels.of(case.truth), sizes, hidden
+        columns = (
+            len(READINGS) * (1 + len(hidden.fits)) + 2
+        )  # what is right: readings, those of fits, two means
+        self._heads: list[np.ndarray] = [np.empty((0, 2 + columns))] * number_of_fits
+        shape = (len(sizes), columns + 1, case.truth.users)
+        self._people = {number: np.zeros(shape) for number in fits_of_people}
+        self._blocks = case.group_blocks()
+        self._sole: _Sole | None = None
+
+    def begin(self, start: int, table: np.ndarray) -> None:
+        """Collect the block's cells of single contributors; tables come in the blocks of the release."""
+        block = next(self._blocks)
+        if block.start != start:
+            raise ValueError("the tables are not the release's blocks")
+        self._sole = _Sole.of(self._case, block, table, self._hidden)
+
+    def add(self, number: int, start: int, table: np.ndarray, fitted: np.ndarray) -> None:
+        """Read the block's flagged cells."""
+        sole = self._sole
+        if sole is None or not len(sole.truth):
+            return
+        release = self._case.release
+        guess = np.clip(fitted[sole.groups - start, sole.items], release.low, release.high)
+        score = np.abs(sole.values - guess) * self._case.members[sole.groups]
+        first = np.argsort(-score, kind="stable")[: max(SMALL_HEADS)]
+        rows = np.column_stack([score[first], sole.groups[first], self._right(sole, first, guess).T])
+        kept = np.concatenate([self._heads[number], rows])
+        self._heads[number] = kept[np.argsort(-kept[:, 0], kind="stable")[: max(SMALL_HEADS)]]
+        if number in self._people:
+            self._count_people(self._people[number], sole, guess, score)
+
+    def _right(self, sole: _Sole, some: np.ndarray, guess: np.ndarray) -> np.ndarray:
+        """Mark for some cells which readings and which guesses are right (readings and guesses × cells)."""
+        low, high = self._case.release.low, self._case.release.high
+        fitted, truth = guess[some], sole.truth[some]
+        scales = (1, 2, self._case.members[sole.groups[some]])
+        read = [
+            fitted + scale * (value[some] - fitted)
+            for value in (sole.values, *sole.hidden)
+            for scale in scales
+        ]
+        guessed = [one[some] for one in sole.means]
+        return np.array([self._levels.same(np.clip(one, low, high), truth) for one in (*read, *guessed)])
+
+    def _count_people(self, counts: np.ndarray, sole: _Sole, guess: np.ndarray, score: np.ndarray) -> None:
+        """Count per person and size the cells, and those that each reading and each guess has right."""
+        order = np.lexsort((-score, sole.users))
+        _, starts = runs(sole.users[order])
+        rank = np.arange(len(order)) - np.repeat(starts[:-1], np.diff(starts))
+        order, rank = order[rank < max(self._sizes)], rank[rank < max(self._sizes)]
+        right = self._right(sole, order, guess)
+        for of_size, size in zip(counts, self._sizes, strict=True):
+            some = order[rank < size]
+            who, starts = runs(sole.users[some])
+            columns = (*right[:, rank < size], np.ones(len(some)))
+            of_size[:, who] = [np.add.reduceat(one, starts[:-1], dtype=np.float64) for one in columns]
+
+    def gains(self, number: int, name: str) -> list[Gain]:
+        """Return the gains of one fit: small heads, each reading, against the best guess."""
+        found = []
+        for size in SMALL_HEADS:
+            head = self._heads[number][:size]
+            if len(head) < size:
+                continue
+            read, guessed = np.split(head[:, 2:].T, [len(READINGS)])
+            best = guessed[np.argmax(guessed.sum(axis=1))]
+            for how, right in zip(READINGS, read, strict=True):
+                gain = gain_of_few(KIND, f"{name}, {how}", head[:, 1], right, best)
+                found += [gain] if gain else []
+        return found
+
+    def tallies(self) -> list[Tally]:
+        """Return every person's readings: the value as it is, and with what is left over times the group."""
+        return [
+            Tally(counts[reading], counts[-1], counts[len(READINGS) : -1].max(axis=0))
+            for of_sizes in self._people.values()
+            for counts in of_sizes
+            for reading in (0, 2)
+        ]
