@@ -144,6 +144,39 @@ def config():
     return make
 
 
+class OneOfThem:
+    """Pass everything on to a client, but give all work to the same one of its workers."""
+
+    def __init__(self, client) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str):
+        return getattr(self._client, name)
+
+    def map(self, *arguments, **settings):
+        one = min(self._client.scheduler_info(n_workers=-1)["workers"])
+        return self._client.map(*arguments, workers=[one], **settings)
+
+
+@pytest.fixture(scope="session")
+def started_workers():
+    """Start two workers once for all tests of this process: a start takes longer than most of what they do."""
+    from tasks.engine import _embedded
+
+    umask = os.umask(0o022)
+    os.umask(umask)
+    with _embedded(2) as client:
+        os.umask(umask)  # the workers have the owner's; this process goes on as without them
+        yield client
+
+
+@pytest.fixture
+def shared_workers(started_workers, monkeypatch):
+    """Serve every engine of one or two workers by workers that run already, where a test is not about their start."""
+    clients = {1: OneOfThem(started_workers), 2: started_workers}
+    monkeypatch.setattr("tasks.engine._embedded", lambda count: contextlib.nullcontext(clients[count]))
+
+
 def _mentions(process: Path, places: list[bytes]) -> bool:
     """Test whether a process works in, writes to, maps or names one of these places; its title alone may be wrong."""
     evidence = []
