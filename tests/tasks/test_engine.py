@@ -64,6 +64,20 @@ def test_map_order(two_workers):
     assert two_workers.cpu_seconds() > 0
 
 
+def own_pid(block):
+    return os.getpid()
+
+
+def test_shared_workers(shared_workers, started_workers):
+    """Tests share running workers: one of them where a test asks for one, both where it asks for two."""
+    used = {}
+    for count in (1, 2):
+        with engine(count) as workers:
+            used[count] = set(workers.map(own_pid, range(40)))
+    assert (len(used[1]), len(used[2])) == (1, 2)
+    assert used[1] < used[2] == set(started_workers.run(os.getpid).values())
+
+
 def test_map_arguments(two_workers):
     """Dask keeps a large argument under its bare name: two calls must not share it."""
     for value in range(3):
