@@ -187,7 +187,7 @@ def _borrowers(counts: np.ndarray, items: int, rng: np.random.Generator) -> np.n
     return owed
 
 
-@numba.njit
+@numba.njit(cache=True)
 def _alias_table(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Build the tables of Walker's alias method: item i stands for itself below level[i], else for other[i]."""
     size = len(weights)
@@ -212,7 +212,7 @@ def _alias_table(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return level.astype(np.float32), other
 
 
-@numba.njit
+@numba.njit(cache=True)
 def _mix(value: np.uint64) -> np.uint64:
     """Mix the bits (finalizer of SplitMix64)."""
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -220,19 +220,19 @@ def _mix(value: np.uint64) -> np.uint64:
     return value ^ (value >> np.uint64(31))
 
 
-@numba.njit
+@numba.njit(cache=True)
 def _uniform(bits: np.uint64) -> float:
     """Return a uniform number in (0, 1)."""
     return (float(bits >> np.uint64(11)) + 0.5) * 2.0**-53
 
 
-@numba.njit
+@numba.njit(cache=True)
 def _normal(first: np.uint64, second: np.uint64) -> float:
     """Return a normal deviate (Box and Muller)."""
     return np.sqrt(-2 * np.log(_uniform(first))) * np.cos(2 * np.pi * _uniform(second))
 
 
-@numba.njit(fastmath=True)
+@numba.njit(fastmath=True, cache=True)
 def _affinity(traits: np.ndarray, taste: np.ndarray) -> np.float32:
     total = np.float32(0)
     for place in range(len(taste)):
@@ -240,7 +240,7 @@ def _affinity(traits: np.ndarray, taste: np.ndarray) -> np.float32:
     return total
 
 
-@numba.njit(nogil=True)
+@numba.njit(nogil=True, cache=True)
 def _draw_users(
     seed, first_user, ends, owed, borrowers, weights, level, other, traits, bias, item, liking, day
 ):  # fmt: skip

@@ -31,6 +31,15 @@ ONE_THREAD = {
 # are. Without routes it answers every request with "not found".
 NO_PAGES = ("distributed.scheduler.http.routes", "distributed.worker.http.routes")
 
+# Dask watches itself: fifty times a second whether its loop is late, a hundred times which function is running. Idle
+# workers spent a fifteenth of a core on that, and nobody looks at it: there are no pages that would show it.
+QUIET = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.tick.limit": "30s",  # of a warning: a kernel makes the loop wait for longer than Dask expects
+    "distributed.admin.system-monitor.interval": "5s",
+}
+
 CONNECT_SECONDS = 20
 CERTIFICATE_DAYS = 365  # longer than any run or stack lives; each has a certificate of its own
 CREDENTIALS = ("MURMUR_DASK_CA", "MURMUR_DASK_CERT", "MURMUR_DASK_KEY")
@@ -233,6 +242,7 @@ def _embedded(count: int) -> Iterator[Any]:
         "distributed.worker.memory.terminate": False,
         "distributed.comm.timeouts.connect": "60s",
         **{routes: [] for routes in NO_PAGES},
+        **QUIET,
     }
     # Workers inherit the umask, also those that replace a dead one while a step runs.
     with dask.config.set(settings), owner_only():

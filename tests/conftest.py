@@ -33,24 +33,28 @@ SNAPSHOT = datetime.date(2026, 1, 1)
 LONGEST_FIRST = (
     "tests/integration/test_release_runs.py",
     "tests/integration/test_interruption.py",
-    "tests/tasks/studies/test_reproduce_p4.py",
-    "tests/tasks/studies/test_reproduce_p3.py",
-    "tests/tasks/studies/test_reproduce_p1.py",
-    "tests/tasks/studies/test_reproduce_p2.py",
-    "tests/tasks/studies/test_reproduce_p0.py",
-    "tests/checks/test_real_data.py",
-    "tests/checks/reconstruction/test_reconstruction_checks.py",
     "tests/tasks/cli/test_cli.py",
     "tests/tasks/test_pipeline.py",
+    "tests/checks/test_real_data.py",
+    "tests/tasks/studies/test_reproduce_p1.py",
     "tests/tasks/methods/test_microaggregation.py",
+    "tests/tasks/studies/test_reproduce_p3.py",
     "tests/benchmarks/test_harness.py",
+    "tests/tasks/methods/test_obfuscation.py",
+    "tests/tasks/steps/test_neutral_padding.py",
+    "tests/checks/test_real_releases.py",
+    "tests/checks/linkage/test_attack_workers.py",
     "tests/tasks/studies/test_compare.py",
     "tests/checks/attacks/test_attribute_inference.py",
+    "tests/tasks/studies/test_reproduce_p4.py",
+    "tests/checks/reconstruction/test_reconstruction_checks.py",
+    "tests/tasks/studies/test_reproduce_p2.py",
+    "tests/tasks/studies/test_reproduce_p0.py",
+    "tests/checks/test_check_contracts.py",
+    "tests/tasks/methods/test_method_contracts.py",
     "tests/tasks/methods/test_perturbation.py",
     "tests/tasks/steps/test_ingest.py",
     "tests/checks/evidence/test_truth.py",
-    "tests/checks/test_check_contracts.py",
-    "tests/tasks/methods/test_method_contracts.py",
     "tests/tasks/steps/test_grouping.py",
     "tests/checks/test_expectations.py",
     "tests/checks/test_bad_releases.py",
@@ -142,6 +146,39 @@ def config():
         return parse(base)
 
     return make
+
+
+class OneOfThem:
+    """Pass everything on to a client, but give all work to the same one of its workers."""
+
+    def __init__(self, client) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str):
+        return getattr(self._client, name)
+
+    def map(self, *arguments, **settings):
+        one = min(self._client.scheduler_info(n_workers=-1)["workers"])
+        return self._client.map(*arguments, workers=[one], **settings)
+
+
+@pytest.fixture(scope="session")
+def started_workers():
+    """Start two workers once for all tests of this process: a start takes longer than most of what they do."""
+    from tasks.engine import _embedded
+
+    umask = os.umask(0o022)
+    os.umask(umask)
+    with _embedded(2) as client:
+        os.umask(umask)  # the workers have the owner's; this process goes on as without them
+        yield client
+
+
+@pytest.fixture
+def shared_workers(started_workers, monkeypatch):
+    """Serve every engine of one or two workers by workers that run already, where a test is not about their start."""
+    clients = {1: OneOfThem(started_workers), 2: started_workers}
+    monkeypatch.setattr("tasks.engine._embedded", lambda count: contextlib.nullcontext(clients[count]))
 
 
 def _mentions(process: Path, places: list[bytes]) -> bool:

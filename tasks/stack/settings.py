@@ -5,7 +5,7 @@ import os
 import secrets
 from pathlib import Path
 
-from tasks.engine import NO_PAGES, ONE_THREAD
+from tasks.engine import NO_PAGES, ONE_THREAD, QUIET
 from tasks.stack.postgres import Postgres
 from tasks.store import owner_only, read_json, write_json
 
@@ -74,7 +74,7 @@ def _airflow(state: Path, dags: Path, postgres: Postgres, port: int) -> dict[str
         "scheduler": {"scheduler_heartbeat_sec": "1", "job_heartbeat_sec": "2"},
         "dag_processor": {
             "refresh_interval": "10",
-            "min_file_process_interval": "10",
+            "min_file_process_interval": "30",  # each parse of the DAG files costs a second of CPU time
             "parsing_processes": "1",
         },
         "logging": {"base_log_folder": str(state / "airflow" / "logs")},
@@ -94,12 +94,15 @@ def _airflow(state: Path, dags: Path, postgres: Postgres, port: int) -> dict[str
 
 
 def _dask() -> dict[str, str]:
-    """Return the same settings as tasks/engine.py: no spilling, no pausing (blocks bound the memory), no web pages."""
+    """Return the settings of tasks/engine.py: no spilling, no pausing (blocks bound the memory), no pages, quiet."""
     memory = {
         f"DASK_DISTRIBUTED__WORKER__MEMORY__{k}": "False" for k in ("SPILL", "TARGET", "PAUSE", "TERMINATE")
     }
     pages = {f"DASK_{routes.replace('.', '__').upper()}": "[]" for routes in NO_PAGES}
-    return {**memory, **pages, "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "60s"}
+    quiet = {
+        f"DASK_{key.replace('.', '__').replace('-', '_').upper()}": str(value) for key, value in QUIET.items()
+    }
+    return {**memory, **pages, **quiet, "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "60s"}
 
 
 def certificate_file(state: Path) -> Path:

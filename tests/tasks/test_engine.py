@@ -11,7 +11,7 @@ import numpy as np
 import psutil
 import pytest
 
-from tasks.engine import engine, make_certificate, workers_wanted
+from tasks.engine import Engine, engine, make_certificate, workers_wanted
 from tasks.errors import Refused, UsageError
 from tasks.store import owner_only
 from tests.other_account import NOBODY, knock
@@ -45,11 +45,10 @@ def environment(block):
     return os.environ["OPENBLAS_NUM_THREADS"], os.stat(block).st_mode & 0o777  # noqa: PTH116
 
 
-@pytest.fixture(scope="module")
-def two_workers():
-    """Start two workers once: a start takes longer than everything they do here."""
-    with engine(2) as workers:
-        yield workers
+@pytest.fixture
+def two_workers(started_workers):
+    """Return an engine of two workers that run already: a start takes longer than everything they do here."""
+    return Engine(started_workers)
 
 
 def test_map_order(two_workers):
@@ -63,6 +62,20 @@ def test_map_order(two_workers):
     assert two_workers.workers == 2
     assert two_workers.map(square, range(20), offset=1) == expected
     assert two_workers.cpu_seconds() > 0
+
+
+def own_pid(block):
+    return os.getpid()
+
+
+def test_shared_workers(shared_workers, started_workers):
+    """Tests share running workers: one of them where a test asks for one, both where it asks for two."""
+    used = {}
+    for count in (1, 2):
+        with engine(count) as workers:
+            used[count] = set(workers.map(own_pid, range(40)))
+    assert (len(used[1]), len(used[2])) == (1, 2)
+    assert used[1] < used[2] == set(started_workers.run(os.getpid).values())
 
 
 def test_map_arguments(two_workers):

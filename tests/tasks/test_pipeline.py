@@ -156,6 +156,7 @@ def test_modes_of_private_and_public_files(made):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["predictive-padded", "predictive-simple"])
+@pytest.mark.usefixtures("shared_workers")
 def test_two_workers_make_the_same_bytes(made, method, tmp_path, monkeypatch):
     config, store = made(method)
     for workers in ("1", "2"):

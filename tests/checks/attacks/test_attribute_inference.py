@@ -485,6 +485,7 @@ def test_large_data_are_sampled_with_rare_classes_kept(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shared_workers")
 def test_workers_give_the_same_inference(tmp_path):
     ratings, woman = world(users=300)
     release = in_groups(ratings, np.random.default_rng(1).permutation(300) // 5, 5)

@@ -215,6 +215,7 @@ def same(one, other):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shared_workers")
 def test_workers_and_range_size_do_not_matter(large, monkeypatch):
     release, private, source = large
     here = Truth.read(release, private, source, SNAPSHOT)

@@ -28,6 +28,7 @@ from checks.linkage.rules import world_of
 from checks.registry import registered
 from tasks.engine import Engine, engine
 from tasks.errors import Refused
+from tests.conftest import OneOfThem
 
 pytestmark = pytest.mark.slow
 
@@ -100,13 +101,13 @@ def test_killed_worker_changes_no_figure(truth, tmp_path, monkeypatch, workers):
 
 
 def test_any_number_of_workers_and_any_blocks_give_the_same_ranks(truth, tmp_path, monkeypatch, workers):
-    with engine(1) as one:
-        for rule in RULES:
-            here = attacked(truth, tmp_path, None, rule=rule, targets=100)
-            monkeypatch.setattr(ranking, "BLOCK_TARGETS", 17)
-            for somewhere in (None, one, workers):
-                assert attacked(truth, tmp_path, somewhere, rule=rule, targets=100) == here
-            monkeypatch.undo()
+    one = Engine(OneOfThem(workers._client))
+    for rule in RULES:
+        here = attacked(truth, tmp_path, None, rule=rule, targets=100)
+        monkeypatch.setattr(ranking, "BLOCK_TARGETS", 17)
+        for somewhere in (None, one, workers):
+            assert attacked(truth, tmp_path, somewhere, rule=rule, targets=100) == here
+        monkeypatch.undo()
 
 
 def test_findings_are_the_same_on_workers(releases, tmp_path, workers):

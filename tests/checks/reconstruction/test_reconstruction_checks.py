@@ -302,6 +302,7 @@ def test_large_releases_are_attacked_by_a_sample(ratings, opened, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shared_workers")
 def test_workers_find_the_same(ratings, tmp_path):
     release = made.perturbed(ratings, 1.0, every_item=True)
     published, private = made.write(release, tmp_path / "x")

@@ -44,6 +44,7 @@ def published_bytes(store):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table", [{}, {"within_bins": True, "variable": True, "gamma": 0.5}])
+@pytest.mark.usefixtures("shared_workers")
 def test_predictions_are_published_with_any_number_of_workers(tmp_path, monkeypatch, table):
     made = {}
     for workers in ("0", "1", "2"):

@@ -150,6 +150,7 @@ def test_a_recommenders_lists_get_it_back(combined, tmp_path, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shared_workers")
 def test_two_workers_publish_the_same_bytes(combined, run):
     code, store = run("again", "predictive-padded", workers="2")
     assert code == 0

@@ -281,6 +281,7 @@ def test_blocks_of_any_size_give_the_same_records(disguise, taste_matrix, settin
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shared_workers")
 def test_workers_write_the_same_bytes(disguise, taste_matrix, monkeypatch):
     monkeypatch.setattr(perturbation, "CELLS_PER_BLOCK", 300)  # decided here, not in the workers
     matrix = taste_matrix(users=60, items=30)

@@ -5,8 +5,10 @@ import json
 import os
 from pathlib import Path
 
+import dask
 import pytest
 
+from tasks.engine import QUIET
 from tasks.stack import Stack
 from tasks.stack.settings import ui_password
 from tasks.stack.supervisor import latest_scheduled_time
@@ -42,6 +44,12 @@ def test_dask_is_reached_with_a_certificate_and_shows_no_pages(environment, tmp_
     assert environment["MURMUR_DASK_KEY"] == str(tmp_path / ".stack" / "certificates" / "dask.key")
     for part in ("SCHEDULER", "WORKER"):
         assert environment[f"DASK_DISTRIBUTED__{part}__HTTP__ROUTES"] == "[]"
+
+
+def test_dask_does_not_watch_itself(environment):
+    """The variables are those that Dask reads."""
+    read = dask.config.collect_env(environment)
+    assert {key: dask.config.get(key, config=read) for key in QUIET} == QUIET
 
 
 def test_airflow_asks_for_a_password(environment, tmp_path):

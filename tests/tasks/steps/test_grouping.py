@@ -76,6 +76,7 @@ def test_similar_users_share_a_group(release):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shared_workers")
 def test_grouping_depends_on_seed_and_secret_only(release, tmp_path, monkeypatch):
     key = tmp_path / "key"
     key.write_bytes(b"s" * 32)

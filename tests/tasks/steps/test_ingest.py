@@ -405,6 +405,7 @@ def _same(first: Path, second: Path) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shared_workers")
 def test_workers_and_blocks_change_no_byte(job, run, monkeypatch):
     source = {"format": "synthetic", "synthetic": {"users": 200, "items": 60, "ratings_per_user": 20.0}}
     lines = _many(3000, {})

@@ -171,6 +171,7 @@ def test_constant_items_are_ignored(release):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shared_workers")
 def test_workers_give_the_same_groups(release, taste_matrix):
     settings = [(i, bins) for i in ("model", "user-mean") for bins in (False, True)]
     found: dict = {setting: [] for setting in settings}

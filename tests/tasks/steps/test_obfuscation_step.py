@@ -236,6 +236,7 @@ def test_classes_do_not_depend_on_row_order(obfuscated, taste_matrix):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shared_workers")
 def test_workers_and_reruns_write_the_same_bytes(obfuscated, taste_matrix):
     matrix = taste_matrix(users=80, items=40)
     chosen = {"upto": "homogenization", "obfuscation": {"share": 0.1}}

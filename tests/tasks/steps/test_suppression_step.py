@@ -152,6 +152,7 @@ def test_kept_ratings_are_unchanged_and_removed_items_rarer(tmp_path, taste_matr
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shared_workers")
 def test_workers_and_reruns_write_the_same_bytes(released, taste_matrix):
     matrix = taste_matrix(users=60, items=30)
     first = released(matrix, suppression={"share": 0.3})

@@ -181,6 +181,7 @@ def figures(release, held, tmp_path, workers):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shared_workers")
 def test_workers_measure_the_same(shadow, tmp_path):
     release, ingest, _ = shadow("predictive-simple")
     held = utility.read_held(release, ingest)

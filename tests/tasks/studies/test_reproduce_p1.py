@@ -187,6 +187,7 @@ def test_mean_of_trials():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shared_workers")
 def test_serial_equals_parallel(ingested):
     data_set = replace(FEW, rated_between=(), people=25)
     alone = p1.measure(ingested, data_set, Engine(), seeds=2, progress=silent)

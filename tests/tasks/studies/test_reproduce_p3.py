@@ -132,6 +132,7 @@ def test_tables_of_a_miniature(miniature, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shared_workers")
 def test_workers_make_no_difference(miniature):
     assert measured(miniature, 0)[1:] == measured(miniature, 2)[1:]
 

@@ -135,6 +135,7 @@ def test_no_additions_lose_nothing(miniature):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shared_workers")
 def test_workers_make_no_difference(miniature):
     settings = [p4.rfpp_setting("gender", 8.12), Setting("age", "random", 3.89)]
     assert measured(miniature, settings, seeds=2) == measured(miniature, settings, workers=2, seeds=2)
