@@ -10,8 +10,8 @@ judged here: it is true of at least k people together. Without it in the baselin
 recovered ratings.)
 
 Averages over hundreds of flags hide a hundred verbatim ratings among millions of cells, and protect nobody in
-particular. So the first 50 and 100 flags are judged too, at the lower bound, and every group and every person
-(checks/recovery/small_heads.py).
+particular. So the ratings read off the first 50 and 100 flags are judged too, at the lower bound, and every group and
+every person (checks/recovery/small_heads.py).
 
 The positive control is the same attack on this very release with the observed ratings put back into the means, as in
 [Chang2009], algorithm 1; where groups are so large that rounding hides even that, with them put in verbatim.
@@ -92,10 +92,9 @@ def run(case: Case, threshold: float) -> Finding:
 def _best_of_each_kind(gains: list[Gain]) -> list[Gain]:
     """Return the largest gain of each kind; of small heads the one with the largest lower bound."""
     best = []
-    for few, kind in ((False, LINKS), (False, ("ratings",)), (True, (*LINKS, FLAGGED_RATINGS))):
-        for one in kind:
-            own = [gain for gain in gains if gain.kind == one and gain.few is few]
-            best += sorted(own, key=lambda gain: -(gain.decisive if few else gain.risk.gain))[:1]
+    for kind in (*LINKS, "ratings", FLAGGED_RATINGS):
+        own = [gain for gain in gains if gain.kind == kind]
+        best += sorted(own, key=lambda gain: -(gain.decisive if gain.few else gain.risk.gain))[:1]
     return best
 
 
@@ -165,7 +164,7 @@ def attack(
     small = None
     if small_heads:
         hidden = HiddenFits(sole.baseline_fits, fitted)
-        small = SmallHeads(searched, baseline, filters, len(fits), of_everybody, hidden)
+        small = SmallHeads(searched, baseline, len(fits), of_everybody, hidden)
     compare_with_fits(
         partial(read_tables, searched.release) if whole else tables,
         fits,

@@ -11,7 +11,7 @@ import numpy as np
 
 from checks.recovery.cell_baseline import CellBaseline
 from checks.recovery.low_rank_fit import Tables
-from checks.recovery.spectral import Directions, Score
+from checks.recovery.spectral import Directions, Score, centred
 
 HEADS = (50, 100, 500, 2_000)
 OF_EACH_GROUP = (20, 50)
@@ -56,6 +56,8 @@ def flag_links(
         left = directions.groups(table).astype(np.float32)
         for number, score in enumerate(scores):
             value = left[:, : score.rank] @ right[number].T
+            if score.left_over:
+                value -= centred(table, directions.mean)[:, items]
             if not score.signed:
                 np.abs(value, out=value)
             value[closed] = -np.inf

@@ -44,12 +44,11 @@ def compare_with_fits(
 @dataclass(frozen=True)
 class CellFilter:
     """Describe which cells may be flagged: of these items, where activity · popularity is at most `limit`; `size` of
-    them. Cells near the ends of the scale count with `ends` only: a rating published as it is may be a 1 or a 5."""
+    them."""
 
     items: np.ndarray
     limit: float
     size: int
-    ends: bool = False
 
 
 @dataclass
@@ -106,14 +105,12 @@ class LargestResiduals:
         n_items, rows = self._case.release.n_items, slice(start, start + len(table))
         members = self._case.members[rows].astype(np.float32)
         lowest = np.float32(min((head.least for head in heads if head.size), default=np.inf))
-        place, scores, inner = _candidates(table, fitted, members, _scale(self._case), lowest)
+        place, scores = _candidates(table, fitted, members, _scale(self._case), lowest)
         groups, items = np.divmod(place, n_items)
         likely = self._chance.activity[rows][groups] * self._chance.popularity[items]
         for kind, head in zip(self._kinds, heads, strict=True):
             if head.size:
                 fits_in = (scores >= head.least) & kind.items[items] & (likely <= kind.limit)
-                if not kind.ends:
-                    fits_in &= inner
                 head.add(place[fits_in] + start * n_items, scores[fits_in])
 
     def keys(self) -> list[list[np.ndarray]]:
@@ -156,11 +153,10 @@ def _scale(case: Case) -> np.ndarray:
 
 @njit(cache=True, nogil=True)
 def _candidates(table, fitted, members, scale, least):  # type: ignore[no-untyped-def]
-    """Return the keys (row · items + item) and scores of the cells whose residual × group size is at least this, where
-    the fit is inside the scale, and which of them are inside the scale themselves."""
+    """Return the keys (row · items + item) and scores of the cells inside the scale whose residual × group size is at
+    least this."""
     centre, most, most_fitted = scale
     place, scores = np.empty(table.size, np.int64), np.empty(table.size, np.float32)
-    inner = np.empty(table.size, np.bool_)
     found = 0
     for row in range(len(table)):
         own, guess, size = table[row], fitted[row], members[row]
@@ -173,11 +169,11 @@ def _candidates(table, fitted, members, scale, least):  # type: ignore[no-untype
             continue
         for item in range(len(own)):
             score = abs(own[item] - guess[item]) * size
-            if score >= least and abs(guess[item] - centre) <= most_fitted:
+            inside = abs(own[item] - centre) <= most and abs(guess[item] - centre) <= most_fitted
+            if inside and score >= least:
                 place[found], scores[found] = row * len(own) + item, score
-                inner[found] = abs(own[item] - centre) <= most
                 found += 1
-    return place[:found].copy(), scores[:found].copy(), inner[:found].copy()
+    return place[:found].copy(), scores[:found].copy()
 
 
 @njit(cache=True, nogil=True)

@@ -1,11 +1,12 @@
 """Judge what averages hide: the first 50 and 100 flags of a release, and every group and person for themselves.
 
 A hundred ratings published as they are among millions of predictions move no average, but they are the first that an
-attacker finds. So the cells with the largest residuals are judged in heads of 50 and 100 flags too: do they hold a real
-rating more often than popularity and activity explain, and can the ratings of single contributors be read off them
-(checks/recovery/flagged_ratings.py)? Few flags have a wide interval, so these are refused at the lower bound. And
-nobody may be exposed, no group and no person: more than half of the flags right beyond the baseline, at a lower bound
-that holds for all of them together.
+attacker finds. So the cells with the largest residuals are judged in heads of 50 and 100 flags too: can the ratings of
+single contributors be read off them (checks/recovery/flagged_ratings.py)? Few flags have a wide interval, so these are
+refused at the lower bound. (Whether such flags are *rated* is for link-recovery to judge, which knows what taste
+explains: the few cells that stand out most of a good release are those its fans like best.) And nobody may be exposed,
+no group and no person: more than half of the flags right beyond the baseline, at a lower bound that holds for all of
+them together.
 """
 
 from collections.abc import Sequence
@@ -16,10 +17,9 @@ from checks.evidence.case import Case
 from checks.recovery.cell_baseline import CERTAIN, CellBaseline
 from checks.recovery.exposed_links import count_links
 from checks.recovery.flagged_ratings import FlaggedRatings, HiddenFits
-from checks.recovery.gain import SMALL_HEADS, Gain, gain_of_few
-from checks.recovery.outlying_cells import CellFilter, Collector, LargestOfGroups, LargestResiduals
+from checks.recovery.gain import Gain
+from checks.recovery.outlying_cells import Collector, LargestOfGroups
 from checks.recovery.person_baseline import Activity
-from checks.recovery.real_cells import hold_real_ratings
 from checks.stats import find_exposed
 
 OF_EACH = (25, 50)  # flags of a group or a person; fewer than about twenty cannot be sure of anybody
@@ -33,39 +33,24 @@ class SmallHeads:
         self,
         case: Case,
         chance: CellBaseline,
-        filters: dict[str, CellFilter],
         number_of_fits: int,
         of_everybody: Sequence[int],
         hidden: HiddenFits,
     ) -> None:
-        self._case, self._chance, self._kinds = case, chance, tuple(filters)
+        self._case, self._chance = case, chance
         self._hides_links = chance.overall <= CERTAIN
         limit = -np.log1p(-CERTAIN) if self._hides_links else np.inf
-        kinds = [
-            CellFilter(one.items, one.limit, min(one.size, max(SMALL_HEADS)), ends=True)
-            for one in filters.values()
-        ]
-        self._links = LargestResiduals(case, chance, kinds, number_of_fits)
         self._groups = LargestOfGroups(case, chance, of_everybody, max(OF_EACH), limit)
         self._ratings = FlaggedRatings(case, number_of_fits, of_everybody, OF_EACH, hidden)
 
     @property
     def collectors(self) -> list[Collector]:
         """Return what takes part in the comparison."""
-        return [self._links, self._groups, self._ratings]
+        return [self._groups, self._ratings]
 
     def gains(self, names: Sequence[str]) -> list[Gain]:
         """Return the gains of all small heads, given the names of the fits."""
-        found = []
-        for number, (name, own) in enumerate(zip(names, self._links.keys(), strict=True)):
-            for kind, keys in zip(self._kinds, own, strict=True):
-                real, expected = hold_real_ratings(self._case, keys), self._chance.of(keys)
-                groups = keys // self._case.release.n_items
-                heads = [size for size in SMALL_HEADS if size <= len(keys)]
-                gains = [gain_of_few(kind, name, groups[:n], real[:n], expected[:n]) for n in heads]
-                found += [gain for gain in gains if gain]
-            found += self._ratings.gains(number, name)
-        return found
+        return [gain for number, name in enumerate(names) for gain in self._ratings.gains(number, name)]
 
     def count_exposed(self) -> tuple[int, int]:
         """Count the groups of whose flags, and the people of whose flags or flagged ratings, more than half beyond the

@@ -3,7 +3,8 @@
 Published predictions are low rank, and an item's factors are combinations of its raters' factors. So a group whose
 direction agrees with an item's was probably among its raters. The singular vectors of the release give both; setting
 all singular values to 1 ("whitened") removes what is merely common taste and leaves who stands out, and scaling each
-item's direction to length 1 makes rare items comparable with popular ones.
+item's direction to length 1 makes rare items comparable with popular ones. What the first directions leave over of a
+cell scores it too: ratings that were not predicted at all are not low rank.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,6 +16,7 @@ from checks.recovery.low_rank_fit import Table, Tables
 from checks.recovery.subspace import iterate, random_basis, strongest
 
 RANKS = (4, 8, 12, 16, 18, 24, 40)
+LEFT_OVER_RANKS = (8, 24)
 ROUNDS = 12
 OVERSAMPLE = 8
 SMALLEST = 1e-6  # of the largest singular value: smaller ones are rounding errors
@@ -22,13 +24,17 @@ SMALLEST = 1e-6  # of the largest singular value: smaller ones are rounding erro
 
 @dataclass(frozen=True)
 class Score:
-    """Describe one way to score cells: the number of directions, whitened or not, either sign or agreement only."""
+    """Describe one way to score cells: the number of directions, whitened or not, either sign or agreement only; or by
+    what these directions leave over."""
 
     rank: int
     whitened: bool
     signed: bool
+    left_over: bool = False
 
     def __str__(self) -> str:
+        if self.left_over:
+            return f"left over by rank {self.rank}"
         kind = "whitened" if self.whitened else "plain"
         return f"{kind} rank {self.rank}{', agreement' if self.signed else ''}"
 
@@ -43,17 +49,23 @@ class Directions:
 
     def scores(self) -> list[Score]:
         """Return all ways to score cells with these directions."""
-        ranks = sorted({min(rank, len(self.strength)) for rank in RANKS})
-        return [
+        ranks, left_over = (
+            sorted({min(rank, len(self.strength)) for rank in some}) for some in (RANKS, LEFT_OVER_RANKS)
+        )
+        by_direction = [
             Score(rank, white, sign) for rank in ranks for white in (True, False) for sign in (True, False)
         ]
+        return by_direction + [Score(rank, False, False, left_over=True) for rank in left_over]
 
     def groups(self, table: np.ndarray) -> np.ndarray:
         """Return the coordinates of groups (left singular vectors), from their published values."""
         return (centred(table, self.mean) @ self.basis) / self.strength
 
     def items(self, score: Score) -> np.ndarray:
-        """Return what a group's coordinates are multiplied with, for every item: its direction, of length 1."""
+        """Return what a group's coordinates are multiplied with, for every item: its direction, of length 1, or, to see
+        what is left over, of its own length."""
+        if score.left_over:
+            return (self.basis[:, : score.rank] * self.strength[: score.rank]).astype(np.float32)
         weight = np.ones(score.rank) if score.whitened else self.strength[: score.rank]
         right = self.basis[:, : score.rank] * weight
         length = np.linalg.norm(right, axis=1, keepdims=True)

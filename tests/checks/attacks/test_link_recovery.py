@@ -46,6 +46,36 @@ def test_directions_of_a_low_rank_release():
     assert lengths == pytest.approx(np.ones(60), abs=1e-4)
 
 
+def test_what_is_left_over_of_a_low_rank_release():
+    """One cell of a release of rank 2 was moved: nothing else stands out of what rank 2 explains."""
+    rng = np.random.default_rng(0)
+    table = (3 + rng.normal(size=(40, 2)) @ rng.normal(size=(2, 60))).astype(np.float32)
+    directions = find_directions(lambda: [(0, table)], table.shape)
+    moved = table.copy()
+    moved[7, 11] += 0.5
+    score = Score(2, False, False, left_over=True)
+    rest = directions.groups(moved)[:, :2] @ directions.items(score).T - centred(moved, directions.mean)
+    assert np.unravel_index(np.abs(rest).argmax(), rest.shape) == (7, 11)
+    assert np.abs(rest[7, 11]) == pytest.approx(0.5, abs=0.1)
+    assert np.abs(np.delete(rest, 7, axis=0)).max() < 1e-3
+
+
+def test_rated_cells_that_stand_out_are_refused(tmp_path):
+    """A hundred cells of rare items that were rated are a little higher than predicted: their ratings cannot be read,
+    but that they are ratings can."""
+    release = made.grouped(made.synthetic(600, 800, 0.015), 5, rank=4, rare=21, reg=0.4)
+    good = made.case(release, tmp_path / "good")
+    assert link_recovery.run(good, 0.1).passed
+    cells = RealCells.of(good)
+    rare = np.isin(cells.items, rare_items(CellBaseline.fitted(good, cells)))
+    chosen = np.random.default_rng(2).choice(np.flatnonzero(rare), 100, replace=False)
+    values = release.values.copy()
+    values[cells.groups[chosen], cells.items[chosen]] += 0.3
+    found = link_recovery.run(made.case(release.but(values=values), tmp_path / "nudged"), 0.1)
+    assert not found.passed
+    assert "left over" in found.detail
+
+
 def test_the_rare_baseline_adds_up_and_serves_the_whole(opened):
     cells, tables = RealCells.of(opened), held(opened)
     chance = CellBaseline.fitted(opened, cells)

@@ -70,7 +70,8 @@ def test_a_hundred_verbatim_cells_are_found_by_small_heads(large, tmp_path, whic
     found = result(made.case(verbatim(large, chosen), tmp_path / "verbatim"), "recovery")
     assert not found.passed
     assert found.control
-    assert "flags) 1.000" in found.detail
+    assert found.observed > 0.9
+    assert "flagged ratings" in found.detail.split(".")[0]
     averages = [each.risk.gain_interval[1] for each in found.outcomes if each.risk.n > 400]
     assert averages
     assert max(averages) < 0.5  # the averages alone would pass it
