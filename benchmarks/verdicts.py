@@ -30,8 +30,9 @@ SYNTHETIC = {
 }
 
 
-def release_file(shape: str, k: int, method: str) -> str:
-    """Return the release file of a shape, with the defaults of a new release."""
+def release_file(shape: str, k: int, method: str, settings: str = "") -> str:
+    """Return the release file of a shape, with the defaults of a new release but for `settings` (TOML: tables of their
+    own, or further keys of [privacy])."""
     if shape in REAL:
         source = f'format = "{REAL[shape]}"\npath = "{real_data_directory() / shape}"'
     else:
@@ -40,15 +41,17 @@ def release_file(shape: str, k: int, method: str) -> str:
     name = shape.replace(" ", "-")
     return (
         f'[release]\nname = "{name}"\nschedule = "0 3 1 * *"\nstart_date = 2026-01-01\n'
-        f'[source]\n{source}\n[privacy]\nmethod = "{method}"\nk = {k}\n'
+        f'[source]\n{source}\n[privacy]\nmethod = "{method}"\nk = {k}\n{settings}\n'
     )
 
 
-def run_one(shape: str, secret: int, k: int, method: str, work: Path) -> dict[str, Any]:
+def run_one(
+    shape: str, secret: int, k: int, method: str, work: Path, settings: str = ""
+) -> dict[str, Any]:
     """Make one release in a store of its own and return its verdict and figures."""
     place = work / f"{shape.replace(' ', '-')}-{k}-{secret}"
     place.mkdir(parents=True)
-    (place / "release.toml").write_text(release_file(shape, k, method))
+    (place / "release.toml").write_text(release_file(shape, k, method, settings))
     key = place / "secret"
     key.write_bytes(hashlib.sha256(f"verdicts {secret}".encode()).digest())
     key.chmod(0o600)
@@ -70,6 +73,7 @@ def run_one(shape: str, secret: int, k: int, method: str, work: Path) -> dict[st
         "secret": secret,
         "k": k,
         "method": method,
+        "settings": settings,
         "status": answer["status"],
         "failed": failed,
         "figures": {
@@ -106,8 +110,11 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first secret")
     parser.add_argument("--k", type=int, default=5)
     parser.add_argument("--method", default="predictive-padded")
+    text = """further lines of the release file (TOML), such as '[microaggregation]\\nimputation = "central"'"""
+    parser.add_argument("--settings", default="", help=text)
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
+    settings = asked.settings.replace("\\n", "\n")
     runs = []
     with tempfile.TemporaryDirectory() as work:
         for shape in asked.shapes.split(","):
@@ -115,7 +122,7 @@ def main() -> int:
                 print(f"{shape}: left out, not in {real_data_directory()}", file=sys.stderr)
                 continue
             for secret in range(asked.first, asked.first + asked.secrets):
-                runs.append(run_one(shape, secret, asked.k, asked.method, Path(work)))
+                runs.append(run_one(shape, secret, asked.k, asked.method, Path(work), settings))
                 one = runs[-1]
                 print(f"{shape}, secret {secret}: {one['status']} {' '.join(one['failed'])}", file=sys.stderr)
                 if asked.json:
