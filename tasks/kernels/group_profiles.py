@@ -97,11 +97,11 @@ def _add_up(indptr, indices, data, order, starts, n_items):  # type: ignore[no-u
     return held, cell_item[:end].copy(), cell_count[:end].copy(), cell_total[:end].copy()
 
 
-def simple_profiles(predicted: LowRank, cells: Cells, min_contributors: int) -> sp.csr_array:
+def simple_profiles(predicted: LowRank, cells: Cells, min_contributors: float) -> sp.csr_array:
     """Return the union of the members' items with the mean over the raters.
 
     Where fewer than `min_contributors` members really rated an item, the mean of the members' predictions replaces
-    it.
+    it; everywhere, where that is infinite.
     """
     values, few = cells.mean.copy(), cells.real < min_contributors
     values[few] = predicted.cells(cells.group[few], cells.item[few])

@@ -2,7 +2,9 @@
 
 *padded*: every item, the mean of the members' predictions (with `keep_observed`, observed ratings enter it).
 *simple*: the union of the members' items, the mean of those who rated.
-*boosted*: simple, plus the most confidently predicted other items up to `density`.
+*boosted*: the same items, plus the most confidently predicted other ones up to `density`; every value is the mean of the
+members' predictions, since means of real ratings would stand out of them and mark the added items as added (with
+`keep_observed`, they are published nevertheless).
 Whatever the method, a cell with fewer than `min_contributors` real ratings shows predictions only.
 """
 
@@ -48,8 +50,13 @@ class Params(Settings):
 
     @property
     def uses_ratings(self) -> bool:
-        """Return whether the members' own ratings enter their profile, or their predictions alone."""
+        """Return whether the members' own ratings are read: for the items of their profile, or for its values."""
         return self.method != "predictive-padded" or self.keep_observed
+
+    @property
+    def fewest_shown(self) -> float:
+        """Return how many real ratings a cell needs to show their mean; infinitely many: predictions alone are shown."""
+        return self.min_contributors if self.method == "predictive-simple" or self.keep_observed else np.inf
 
 
 def params(config: ReleaseConfig) -> Params:
@@ -132,7 +139,7 @@ def _homogenize_block(
         profiles.write_dense(path, start, sizes, codes)
         return codes.size
     cells = group_cells(ratings.by_user.take(users), labels, len(sizes), ratings.made_up_of(users))
-    released = simple_profiles(means, cells, params.min_contributors)
+    released = simple_profiles(means, cells, params.fewest_shown)
     if params.method == "predictive-boosted":
         spread = model.group_variances(labels, len(sizes), np.arange(len(model.items)))
         released = boost_profiles(released, means, spread, ratings.by_item.counts(), params.density)
