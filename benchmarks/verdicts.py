@@ -45,9 +45,7 @@ def release_file(shape: str, k: int, method: str, settings: str = "") -> str:
     )
 
 
-def run_one(
-    shape: str, secret: int, k: int, method: str, work: Path, settings: str = ""
-) -> dict[str, Any]:
+def run_one(shape: str, secret: int, k: int, method: str, work: Path, settings: str = "") -> dict[str, Any]:
     """Make one release in a store of its own and return its verdict and figures."""
     place = work / f"{shape.replace(' ', '-')}-{k}-{secret}"
     place.mkdir(parents=True)
@@ -110,7 +108,9 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first secret")
     parser.add_argument("--k", type=int, default=5)
     parser.add_argument("--method", default="predictive-padded")
-    text = """further lines of the release file (TOML), such as '[microaggregation]\\nimputation = "central"'"""
+    text = (
+        """further lines of the release file (TOML), such as '[microaggregation]\\nimputation = "central"'"""
+    )
     parser.add_argument("--settings", default="", help=text)
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()

@@ -11,8 +11,8 @@ METHOD = Method(
     grouping=shared.GROUPING,
     profiler=shared.PROFILER,
     words=Words(
-        publishes=f"{shared.SHARED_PROFILE}the items that a member of the group rated and further ones of which a model "
-        "is sure, with ratings predicted by that model, averaged over the group."
+        publishes=f"{shared.SHARED_PROFILE}the items that a member of the group rated and further ones of which a "
+        "model is sure, with ratings predicted by that model, averaged over the group."
     ),
     remedy=RAISE_K,
     tables=shared.TABLES,
