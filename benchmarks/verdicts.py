@@ -41,11 +41,11 @@ class Setting:
 
     k: int
     method: str
-    undefended: bool
+    further: str = ""  # lines of the release file (TOML): keys of [privacy], then tables of their own
 
 
 def release_file(shape: str, setting: Setting) -> str:
-    """Return the release file of a shape, with the defaults of a new release unless undefended."""
+    """Return the release file of a shape, with the defaults of a new release but for further settings."""
     if shape in REAL:
         source = f'format = "{REAL[shape]}"\npath = "{real_data_directory() / shape}"'
     else:
@@ -55,7 +55,7 @@ def release_file(shape: str, setting: Setting) -> str:
     return (
         f'[release]\nname = "{name}"\nschedule = "0 3 1 * *"\nstart_date = 2026-01-01\n'
         f'[source]\n{source}\n[privacy]\nmethod = "{setting.method}"\nk = {setting.k}\n'
-        f"{UNDEFENDED if setting.undefended else ''}"
+        f"{setting.further}\n"
     )
 
 
@@ -121,9 +121,12 @@ def main() -> int:
     parser.add_argument("--k", type=int, default=5)
     parser.add_argument("--method", default="predictive-padded")
     parser.add_argument("--undefended", action="store_true", help="without any defence against the attacks")
+    text = "further lines of the release file (TOML), such as '[microaggregation]\\nimputation = \"central\"'"
+    parser.add_argument("--settings", default="", help=text)
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
-    setting = Setting(asked.k, asked.method, asked.undefended)
+    further = UNDEFENDED if asked.undefended else asked.settings.replace("\\n", "\n")
+    setting = Setting(asked.k, asked.method, further)
     runs = []
     with tempfile.TemporaryDirectory() as work:
         for shape in asked.shapes.split(","):

@@ -5,6 +5,8 @@ Definition 5.1 calls a profile identified when all candidates are identical. The
 person's group is found, and measures how much of the profile is then true of a member: rated by them, with that rating.
 Where the members of a group gave the same items the same ratings, all of it is.
 
+Where groups fail, the detail says which k would be enough, estimated from the data (checks/linkage/larger_groups.py).
+
 Heavy raters are reported separately: theirs is the largest part of their group's profile. Beside what is true of them
 stands what would be true by chance: items they rate by their popularity and their own activity, with the item's mean.
 """
@@ -13,6 +15,7 @@ import numpy as np
 
 from checks.attacks.label_based import exposed_targets
 from checks.evidence.case import Case
+from checks.linkage.larger_groups import MOST_GROUPS, least_size, sizes_to_try
 from checks.recovery.person_baseline import Activity
 from checks.registry import check
 from checks.result import Finding, Outcome
@@ -31,6 +34,7 @@ def run(case: Case, threshold: float) -> Finding:
     true_cells = np.bincount(rows[listed], weights=true_of[listed], minlength=case.release.n_groups)
     personal = float((true_of[listed] / np.maximum(cells[rows[listed]], 1)).max(initial=0))
     share, low, high, number = _deciding_share(case, true_cells, trials)
+    remedy = "" if case.single or high <= threshold else _enough(case, true_cells, trials, threshold)
     which = "of all people's records" if case.single else f"in the worst of {len(cells):,} groups"
     found, targets = exposed_targets(case)
     all_people, heavy = _outcome(case, true_of, heavy=False), _outcome(case, true_of, heavy=True)
@@ -41,7 +45,7 @@ def run(case: Case, threshold: float) -> Finding:
         f"{which} {share:.1%} of the profile is true of a member (upper bound {high:.1%}), on average "
         f"{true_cells.sum() / max(1, trials.sum()):.1%}, for the worst single "
         f"member {personal:.1%}. Of heavy raters {heavy.risk.rate:.1%} is true, by chance {heavy.risk.baseline:.1%} "
-        f"would be. Eight known ratings leave one profile for {found:,} of {targets:,} targets.",
+        f"would be. Eight known ratings leave one profile for {found:,} of {targets:,} targets.{remedy}",
         ci_low=low,
         ci_high=high,
         outcomes=(all_people, heavy),
@@ -58,10 +62,31 @@ def _deciding_share(
     if case.single:
         risk = clustered(true_cells, trials, 0.0)
         return risk.rate, *risk.interval, int(trials.sum())
-    bounds = np.array([wilson(t, n) for t, n in zip(true_cells, trials, strict=True)])  # one per group
+    bounds = _bounds(true_cells, trials)
     worst = int(np.argmax(bounds[:, 1]))
     share = float(true_cells[worst] / trials[worst]) if trials[worst] else 1.0
     return share, float(bounds[worst, 0]), float(bounds[worst, 1]), int(trials[worst])
+
+
+def _bounds(true_cells: np.ndarray, trials: np.ndarray) -> np.ndarray:
+    """Return the interval of each group's share."""
+    return np.array([wilson(t, n) for t, n in zip(true_cells, trials, strict=True)])
+
+
+def _enough(case: Case, true_cells: np.ndarray, trials: np.ndarray, threshold: float) -> str:
+    """Say from which k on the worst groups would pass."""
+    high = _bounds(true_cells, trials)[:, 1]
+    failing = int((high > threshold).sum())
+    counted = f" Failing groups: {failing:,} of {len(high):,}."
+    if case.release.complete:
+        return f"{counted} Every group shows every item: larger groups need not do better."
+    sizes, rows = sizes_to_try(case.release.k, case.truth.users), case.truth.row_of_user
+    worst = np.argsort(-high, kind="stable")[:MOST_GROUPS]
+    found = least_size(case.truth, [np.flatnonzero(rows == group) for group in worst], sizes, threshold)
+    if found is not None:
+        return f"{counted} Together with the people most like them, k = {found} is enough for this check (estimate)."
+    most = f" up to {sizes[-1]}" if sizes else ""
+    return f"{counted} Together with the people most like them, no k{most} is enough (estimate)."
 
 
 def _true_cells(case: Case) -> np.ndarray:

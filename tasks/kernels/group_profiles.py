@@ -97,13 +97,17 @@ def _add_up(indptr, indices, data, order, starts, n_items):  # type: ignore[no-u
     return held, cell_item[:end].copy(), cell_count[:end].copy(), cell_total[:end].copy()
 
 
-def simple_profiles(predicted: LowRank, cells: Cells, min_contributors: int) -> sp.csr_array:
+def simple_profiles(
+    predicted: LowRank, cells: Cells, min_contributors: float, common: np.ndarray | None = None
+) -> sp.csr_array:
     """Return the union of the members' items with the mean over the raters.
 
     Where fewer than `min_contributors` members really rated an item, the mean of the members' predictions replaces
-    it.
+    it; everywhere, where that is infinite. So it does for items that are not `common` (None: all are).
     """
     values, few = cells.mean.copy(), cells.real < min_contributors
+    if common is not None:
+        few |= ~common[cells.item]
     values[few] = predicted.cells(cells.group[few], cells.item[few])
     indptr = np.concatenate([[0], np.cumsum(np.bincount(cells.group, minlength=cells.shape[0]))])
     return sp.csr_array((values, cells.item, indptr), shape=cells.shape)

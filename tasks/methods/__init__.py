@@ -22,6 +22,9 @@ __all__ = ["Graph", "Method", "Words"]
 # Checks that fail, or pass, whatever k is.
 UNRELATED_TO_K = frozenset({"integrity", "pseudonyms", "ordering", "attribute-inference"})
 
+# Checks whose limit falls as k grows, though what they measure need not (docs/threat-model.md, "Limits, and why").
+TIGHTER_WITH_K = frozenset({"membership-inference"})
+
 
 def registered() -> dict[str, Method]:
     """Return every method by its name, from the files of this package."""

@@ -1,8 +1,11 @@
 """Make the profiles of Predictive Anonymization, one for all members of a group ([Chang2009], sections 4.3 and 5.2).
 
 *padded*: every item, the mean of the members' predictions (with `keep_observed`, observed ratings enter it).
-*simple*: the union of the members' items, the mean of those who rated.
-*boosted*: simple, plus the most confidently predicted other items up to `density`.
+*simple*: the union of the members' items, the mean of those who rated. Items with fewer than `level_only_below` raters
+show predictions: two made-up accounts in a rare item's group would complete `min_contributors`.
+*boosted*: the same items, plus the most confidently predicted other ones up to `density`; every value is the mean of
+the members' predictions, since means of real ratings would stand out of them and mark the other items as added (with
+`keep_observed`, they are published nevertheless).
 Whatever the method, a cell with fewer than `min_contributors` real ratings shows predictions only.
 """
 
@@ -40,6 +43,7 @@ class Params(Settings):
 
     method: str
     min_contributors: int
+    level_only_below: int
     keep_observed: bool
     density: float
     clip_groups: float
@@ -48,8 +52,13 @@ class Params(Settings):
 
     @property
     def uses_ratings(self) -> bool:
-        """Return whether the members' own ratings enter their profile, or their predictions alone."""
+        """Return whether the members' own ratings are read: for the items of their profile, or for its values."""
         return self.method != "predictive-padded" or self.keep_observed
+
+    @property
+    def fewest_shown(self) -> float:
+        """Return how many real ratings a cell needs to show their mean; infinite: it shows predictions alone."""
+        return self.min_contributors if self.method == "predictive-simple" or self.keep_observed else np.inf
 
 
 def params(config: ReleaseConfig) -> Params:
@@ -57,7 +66,8 @@ def params(config: ReleaseConfig) -> Params:
     chosen = config.privacy.model_dump(
         include={"method", "min_contributors", "density", "clip_groups", "rating_step"}
     )
-    return Params(**chosen, keep_observed=config.padding.keep_observed, scale=config.source.scale)
+    model = config.padding.model_dump(include={"level_only_below", "keep_observed"})
+    return Params(**chosen, **model, scale=config.source.scale)
 
 
 def make(context: StepContext[Params], inputs: Inputs) -> int:
@@ -132,7 +142,8 @@ def _homogenize_block(
         profiles.write_dense(path, start, sizes, codes)
         return codes.size
     cells = group_cells(ratings.by_user.take(users), labels, len(sizes), ratings.made_up_of(users))
-    released = simple_profiles(means, cells, params.min_contributors)
+    common = ratings.real_raters() >= params.level_only_below
+    released = simple_profiles(means, cells, params.fewest_shown, common)
     if params.method == "predictive-boosted":
         spread = model.group_variances(labels, len(sizes), np.arange(len(model.items)))
         released = boost_profiles(released, means, spread, ratings.by_item.counts(), params.density)

@@ -1,5 +1,6 @@
 """Validate: build the candidate release and let the gate attack it; a release that fails a check stops here."""
 
+import datetime
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,16 +101,20 @@ def run(job: Job[Params, Inputs]) -> dict[str, Any]:
             "the gate refused this release:\n"
             + "\n".join(f"  {check.name}: {check.detail}" for check in failed),
             where=f"report {made.public / 'report.html'}",
-            remedy=f"{_remedy(config, verdict.failed)}; the report says more{_next_k(config, verdict.failed)}",
+            remedy=f"{_remedy(config, verdict.failed)}; the report says more"
+            f"{_next_k(config, verdict.failed, job.snapshot)}",
         )
     return {"checks": len(verdict.checks), **manifest["counts"]}
 
 
-def _next_k(config: ReleaseConfig, failed: list[str]) -> str:
-    """Say how to find out which k would pass, where larger groups may help."""
+def _next_k(config: ReleaseConfig, failed: list[str], snapshot: datetime.date) -> str:
+    """Say how to find out which k would pass, where larger groups may help, and which limit is tighter for them."""
     if methods.method(config).publishes_persons or not methods.depends_on_k(failed):
         return ""
-    return "; `murmur run` with --find-k tries larger k and says which would pass"
+    command = f"`murmur run CONFIG --snapshot {snapshot} --find-k`"
+    tighter = sorted(set(failed) & methods.TIGHTER_WITH_K)
+    note = f" (the limit of {' and '.join(tighter)} is tighter for larger k)" if tighter else ""
+    return f"; {command} measures which larger k would pass{note}"
 
 
 def _remedy(config: ReleaseConfig, failed: list[str]) -> str:

@@ -1,9 +1,12 @@
-"""Try larger k after a refusal, and say which one would pass.
+"""Try larger k after a refusal, and say which one would pass; where none does, whether the default method would.
 
 Which k a data set needs is not known without trying: it depends on how sparse it is and how alike its people are. A
 trial runs the same steps and the same gate with streams of its own (purpose "trial"), in a private directory that is
 removed. Nothing of it can be published, and the release at the k that is found draws everything anew: so a trial is no
 attempt at the snapshot (tasks/data/attempts.py).
+
+On sparse data no k may pass for a method that lists what people rated: that a group holds all of a person's few items
+reveals that the person is in the data, whatever k is. Predictions of every item reveal no such thing.
 """
 
 import datetime
@@ -21,13 +24,14 @@ from tasks.store import Store, owner_only, read_json, remove
 
 TRIED = (10, 20, 50, 100, 200, 500)
 PURPOSE = "trial"
+OTHER_METHOD = "predictive-padded"
 
 
 def find_k(
     config: ReleaseConfig, snapshot: datetime.date, store: Store, progress: Progress
 ) -> dict[str, Any]:
-    """Return {passes, tried}: the smallest k of TRIED above the release's that passes (None: none does), and by k what
-    refused the others."""
+    """Return {passes, tried, other}: the smallest k of TRIED above the release's that passes (None: none does), by k
+    what refused the others, and what refuses OTHER_METHOD at the release's own k (None: not tried)."""
     private = store.private(config.release.name, snapshot)
     with (
         owner_only(),
@@ -40,14 +44,18 @@ def find_k(
         run = replace(outer, store=inside, work=work, purpose=PURPOSE)
         ingest = pipeline.execute("ingest", run)
         tried: list[dict[str, Any]] = []
+
+        def refused_by(**privacy: object) -> list[str]:
+            remove(work / "validate")  # of the trial before
+            changed = config.model_copy(update={"privacy": config.privacy.model_copy(update=privacy)})
+            return _judge(replace(run, config=changed, given={"ingest": ingest}))
+
         for k in possible_ks(config, ingest["counts"]["users"]):
-            remove(work / "validate")  # of the k before
-            larger = config.model_copy(update={"privacy": config.privacy.model_copy(update={"k": k})})
-            failed = _judge(replace(run, config=larger, given={"ingest": ingest}))
-            tried.append({"k": k, "failed": failed})
-            if not failed:
-                return {"passes": k, "tried": tried}
-        return {"passes": None, "tried": tried}
+            tried.append({"k": k, "failed": refused_by(k=k)})
+            if not tried[-1]["failed"]:
+                return {"passes": k, "tried": tried, "other": None}
+        other = None if config.privacy.method == OTHER_METHOD else refused_by(method=OTHER_METHOD)
+        return {"passes": None, "tried": tried, "other": other}
 
 
 def possible_ks(config: ReleaseConfig, users: int) -> list[int]:
@@ -64,9 +72,13 @@ def in_words(found: dict[str, Any]) -> str:
     also = f" (refused: {refused})" if refused else ""
     if found["passes"] is not None:
         return f"k = {found['passes']} would pass (tried with other draws){also}"
+    none = f"no k that was tried would pass{also}"
     if not found["tried"]:
-        return "no larger k was tried: there are too few people"
-    return f"no k that was tried would pass{also}"
+        none = "no larger k was tried: there are too few people"
+    if found["other"] is None:
+        return none
+    would = f"would not either: {', '.join(found['other'])}" if found["other"] else "would"
+    return f"{none}; method {OTHER_METHOD} at the same k {would}"
 
 
 def _judge(run: pipeline.Run) -> list[str]:

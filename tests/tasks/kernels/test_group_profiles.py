@@ -66,6 +66,14 @@ def test_factitious_ratings_are_not_contributors():
     assert observed_shifts(FLAT, OBSERVED, LABELS, SIZES, 1, MADE_UP).nnz == 4
 
 
+def test_rare_items_and_boosted_profiles_show_predictions_alone():
+    cells, means = group_cells(OBSERVED, LABELS, 2), FLAT.group_means(LABELS, 2)
+    common = np.array([False, True, True])  # item 0 has too few raters in the source
+    assert simple_profiles(means, cells, 2, common).toarray().tolist() == [[3, 3, 0], [0, 3, 3]]
+    assert simple_profiles(means, cells, 1, common).toarray().tolist() == [[3, 4, 0], [0, 3, 1]]
+    assert simple_profiles(means, cells, np.inf).toarray().tolist() == [[3, 3, 0], [0, 3, 3]]
+
+
 def padded(min_contributors, *, keep_observed):
     """Return published ratings of the groups, in steps of a half."""
     shifts = observed_shifts(FLAT, OBSERVED, LABELS, SIZES, min_contributors) if keep_observed else None

@@ -1,10 +1,14 @@
 """Test that attempts are counted and kept, and that trials of larger k are neither published nor counted."""
 
+import contextlib
+import re
 import stat
 from pathlib import Path
 
 import pytest
 
+from checks.evidence.opened_cases import released_case
+from checks.gate import run_check
 from checks.registry import registered
 from checks.result import CheckResult, Verdict
 from checks.stats import attempts_so_far
@@ -34,13 +38,14 @@ def settings(seed=0, method="predictive-simple", k=5):
 def judged(monkeypatch):
     """Replace the gate: it refuses by these checks below this k, and notes k and the number of attempts."""
     seen: list[tuple[int, int]] = []
-    rule = {"below": 1000, "failed": ["homogeneity"]}
+    rule = {"below": 1000, "failed": ["homogeneity"], "methods": {"predictive-simple", "predictive-padded"}}
 
     def judge(release_dir, *_):
         k, attempts = read_json(release_dir / "manifest.json")["privacy"]["k"], attempts_so_far()
         seen.append((k, attempts))
-        failed = rule["failed"] if k < rule["below"] else []
-        names = ["integrity", "homogeneity", "recovery"]
+        concerned = read_json(release_dir / "manifest.json")["method"] in rule["methods"]
+        failed = rule["failed"] if k < rule["below"] and concerned else []
+        names = ["integrity", "homogeneity", "membership-inference", "recovery"]
         lines = [
             CheckResult(name, name not in failed, 0.5, 0.4, 0.4, 0.6, 9, "gate", "by hand") for name in names
         ]
@@ -90,9 +95,11 @@ def test_larger_k_is_tried_without_publishing(tmp_path, judged):
     rule["below"] = 20
     store, config = Store(tmp_path), parse(settings())
     refusal = release(store)
-    assert "--find-k" in refusal.remedy
+    assert "`murmur run CONFIG --snapshot 2026-01-01 --find-k` measures which larger k" in refusal.remedy
+    assert "tighter" not in refusal.remedy
     found = larger_k.find_k(config, SNAPSHOT, store, lambda *_: None)
-    assert found == {"passes": 20, "tried": [{"k": 10, "failed": ["homogeneity"]}, {"k": 20, "failed": []}]}
+    tried = [{"k": 10, "failed": ["homogeneity"]}, {"k": 20, "failed": []}]
+    assert found == {"passes": 20, "tried": tried, "other": None}
     assert (
         larger_k.in_words(found)
         == "k = 20 would pass (tried with other draws) (refused: k = 10: homogeneity)"
@@ -114,14 +121,24 @@ def test_find_k_on_the_command_line(tmp_path, judged, capsys, monkeypatch):
     )
     arguments = ["run", str(file), "--snapshot", "2026-01-01", "--store", str(tmp_path / "s"), "--find-k"]
     assert _main.main(arguments) == 3
-    words = "no k that was tried would pass (refused: k = 10: homogeneity; k = 20: homogeneity)"
-    assert words in capsys.readouterr().err
+    words = (
+        "no k that was tried would pass (refused: k = 10: homogeneity; k = 20: homogeneity); method predictive-padded "
+        "at the same k would"
+    )
+    assert f"{words} not either: homogeneity" in capsys.readouterr().err
+    rule["methods"] = {"predictive-simple"}
+    assert _main.main(arguments) == 3
+    assert f"{words}\n" in capsys.readouterr().err
     rule["failed"] = ["integrity"]
     remove(Path(tmp_path, "s", "private", "films", "2026-01-01", "work", "validate"))
     assert _main.main(arguments) == 3
     printed = capsys.readouterr().err
     assert "no larger k was tried" in printed
-    assert "with --find-k" not in printed
+    assert "--find-k" not in printed
+    rule["failed"] = ["membership-inference"]
+    remove(Path(tmp_path, "s", "private", "films", "2026-01-01", "work", "validate"))
+    assert _main.main(arguments[:-1]) == 3
+    assert "the limit of membership-inference is tighter for larger k" in capsys.readouterr().err
 
 
 def test_trials_on_sparse_data_run_the_whole_gate(tmp_path):
@@ -138,11 +155,30 @@ def test_trials_on_sparse_data_run_the_whole_gate(tmp_path):
     )
 
 
+def test_the_k_that_a_refusal_names_passes(tmp_path, monkeypatch):
+    """Sparse data with more items than people: homogeneity refuses small groups and says which k is enough."""
+
+    def judge(release, private, source, snapshot, gate, engine, *_):
+        check = registered()["homogeneity"]
+        with contextlib.closing(released_case(release, private, source, snapshot, engine, ())) as case:
+            return Verdict([run_check(check, case, check.threshold)])
+
+    monkeypatch.setattr("tasks.steps.validate.judge", judge)
+    world = {"users": 1200, "items": 3000, "ratings_per_user": 6.0, "seed": 1}
+    sparse = {"source": {"format": "synthetic", "synthetic": world}}
+    with pytest.raises(Refused, match="homogeneity") as refused:
+        pipeline.run(parse(settings(k=3) | sparse), SNAPSHOT, Store(tmp_path))
+    [named] = re.findall(r"k = (\d+) is enough for this check", refused.value.what)
+    made = pipeline.run(parse(settings(k=int(named)) | sparse), SNAPSHOT, Store(tmp_path))
+    assert made["counts"]["published"]
+
+
 def test_ks_that_people_suffice_for():
     config = parse(settings())
     assert larger_k.possible_ks(config, 90) == [10, 20]
     assert larger_k.possible_ks(config, 1000) == [10, 20, 50, 100, 200]
     assert larger_k.possible_ks(parse(settings(k=20)), 1000) == [50, 100, 200]
     assert (
-        larger_k.in_words({"passes": None, "tried": []}) == "no larger k was tried: there are too few people"
+        larger_k.in_words({"passes": None, "tried": [], "other": None})
+        == "no larger k was tried: there are too few people"
     )
