@@ -54,7 +54,8 @@ class Engine:
     @property
     def workers(self) -> int:
         """Return the number of worker processes (0: everything runs in this process)."""
-        return len(self._client.scheduler_info(n_workers=-1)["workers"]) if self._client else 0
+        # Not scheduler_info: a periodic update that lists no worker may replace the answer before it is returned.
+        return len(self._client.nthreads()) if self._client else 0
 
     def cpu_seconds(self) -> float:
         """Return the CPU time used so far by this process and by the workers."""

@@ -158,7 +158,7 @@ class OneOfThem:
         return getattr(self._client, name)
 
     def map(self, *arguments, **settings):
-        one = min(self._client.scheduler_info(n_workers=-1)["workers"])
+        one = min(self._client.nthreads())
         return self._client.map(*arguments, workers=[one], **settings)
 
 

@@ -4,10 +4,11 @@ millions of predictions.
 An attacker who finds a cell far from what the rest of the release predicts reads the rating off it: as it is, or with
 the prediction subtracted. Right is a value that rounds to the contributor's rating (checks/evidence/rating_levels.py).
 The baseline is the best guess without that cell: the item's mean over everybody else, that and the person's level
-elsewhere, and fits from which all such cells were hidden, also read as the cell is: predictions are shrunk, so that
-twice their distance from a mean is the better guess, of strangers too. (The fit that finds the flags is no fair guess:
-they are the cells where it is wrong, and one that bends towards a few verbatim cells would excuse them.) Flags are the
-largest residuals of all, and of every person.
+elsewhere; and what the rest of the release suggests, by the item's mean with the group's level and by fits from which
+all such cells were hidden. The latter are also read as the cell is: predictions are shrunk, so that twice their
+distance from a mean is the better guess, of strangers too. (The fit that finds the flags is no fair guess: they are the
+cells where it is wrong, and one that bends towards a few verbatim cells would excuse them.) Flags are the largest
+residuals of all, and of every person.
 """
 
 from collections.abc import Iterator, Sequence
@@ -70,17 +71,27 @@ def _level_elsewhere(users: np.ndarray, above: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class HiddenFits:
-    """Guess cells by fits of a release from which they were hidden; `fitted` computes the values of a block."""
+    """Guess cells by the group's level and by fits of a release from which they were hidden; `fitted` computes the
+    values of a block."""
 
     fits: Sequence[Fit]
     fitted: Fitted
 
+    def __len__(self) -> int:
+        return len(self.fits) + 1 if self.fits else 0
+
     def guess(
         self, start: int, table: np.ndarray, groups: np.ndarray, items: np.ndarray
     ) -> Iterator[np.ndarray]:
-        """Yield each fit's guess of these cells of a block, given what the block publishes elsewhere."""
+        """Yield each guess of these cells of a block, given what the block publishes elsewhere."""
+        if not self.fits:
+            return
         rest = table.copy()
         rest[groups - start, items] = np.nan
+        above = rest - self.fits[0].mean
+        count = np.maximum((~np.isnan(above)).sum(axis=1), 1)
+        level = np.nansum(above, axis=1) / count  # robust fits leave out groups whose level is unusual
+        yield self.fits[0].mean[items] + level[groups - start]
         for fit in self.fits:
             yield self.fitted(fit, start, rest)[groups - start, items]
 
@@ -99,8 +110,8 @@ class FlaggedRatings:
     ) -> None:
         self._case, self._levels, self._sizes, self._hidden = case, RatingLevels.of(case.truth), sizes, hidden
         columns = (
-            len(READINGS) * (1 + len(hidden.fits)) + 2
-        )  # what is right: readings, those of fits, two means
+            len(READINGS) * (1 + len(hidden)) + 2
+        )  # what is right: readings, those of guesses, two means
         self._heads: list[np.ndarray] = [np.empty((0, 2 + columns))] * number_of_fits
         shape = (len(sizes), columns + 1, case.truth.users)
         self._people = {number: np.zeros(shape) for number in fits_of_people}

@@ -38,11 +38,18 @@ class Gain:
 def gain_of_few(
     kind: str, how: str, groups: np.ndarray, right: np.ndarray, expected: np.ndarray
 ) -> Gain | None:
-    """Return the gain of a small head, given per flag its group, whether it is right and the baseline's chance; flags
-    of one group are one cluster. None where the baseline leaves less than half in doubt."""
+    """Return the gain of a small head, given per flag its group, whether it is right and the baseline's chance. None
+    where the baseline leaves less than half in doubt.
+
+    Flags of one group are one cluster, and count as one flag: a head that lies in one group says something about that
+    group, which is judged for itself, and nothing about the release.
+    """
     baseline = float(expected.mean()) if len(expected) else 1.0
     if baseline > MOST_EXPECTED:
         return None
     _, cluster = np.unique(groups, return_inverse=True)
-    risk = clustered(np.bincount(cluster, right), np.bincount(cluster), baseline)
+    flags = np.bincount(cluster)
+    risk = clustered(np.bincount(cluster, right), flags, baseline)
+    effective = max(1, min(risk.n, int(flags.sum() ** 2 / (flags**2).sum())))
+    risk = Risk(risk.rate * effective, effective, baseline)
     return Gain(kind, f"{how}, {len(right):,} flags", risk, few=True)

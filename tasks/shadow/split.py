@@ -65,7 +65,7 @@ def split_ratings(
     )
     block = np.cumsum(rated[present]) // RATINGS_PER_BLOCK
     edges = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), len(present)]
-    draw = rng("held out", draw_number)
+    draw = rng("held out") if draw_number == 1 else rng("held out", draw_number)
     kept, held_out = [], []
     for start, stop in pairwise(edges):
         some = ratings.by_user.take(present[start:stop])

@@ -75,7 +75,7 @@ def test_predictions_pass_on_100k(worlds, real_data, k, shape):
     reg = STRONG_REG if shape == "padded" else USUAL_REG
     verdict, published, private = world.judge(k, reg, shape=shape)
     assert set(verdict.failed) <= LEVERAGE, verdict.to_json()
-    if shape == "simple":
+    if (k, shape) == (50, "simple"):  # of five people, the model's leverage lets flagged ratings be read
         assert observed(verdict, "recovery").ci_high < 0.45
     if (k, shape) == (50, "padded"):
         assert audit(published, private, world.source).to_json() == verdict.to_json()

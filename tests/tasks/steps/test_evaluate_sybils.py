@@ -47,6 +47,11 @@ def test_releases_with_sybils_are_kept(evaluated):
     opinions, copies = (Release(out / "sybil" / name) for name in ("opinions", "copies"))
     targets = pq.read_table(out / "sybil" / "opinions" / "targets.parquet").to_pandas()
     assert len(targets) == 600
+    again = pq.read_table(out / "sybil" / "opinions-2" / "targets.parquet").to_pandas()
+    assert len(again) == 600  # fewer than a thousand opinions need a second run
+    both = targets.merge(again, on="rater", suffixes=("", "_again"))
+    assert set(targets["rater"]) <= set(range(300))
+    assert not set(both["pseudonym"]) & set(both["pseudonym_again"])
     assert targets["item"].is_unique
     assert opinions.n_items > 600
     assert set(targets["pseudonym"]) <= set(opinions.pseudonyms.to_pylist())
@@ -91,4 +96,8 @@ def test_single_people_and_studies_need_no_sybils(evaluated):
 @pytest.mark.parametrize("method", ["predictive-simple", "microaggregation"])
 def test_other_methods_of_groups(evaluated, method):
     out, _ = evaluated(privacy={"method": method})
-    assert {place.name for place in (out / "sybil").iterdir()} == {"opinions", "copies"}
+    assert {place.name for place in (out / "sybil").iterdir()} == {
+        "opinions",
+        "opinions-2",
+        "copies",
+    }
