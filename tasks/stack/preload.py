@@ -1,7 +1,7 @@
 """Import all steps, and with them everything they need.
 
-Airflow forks its workers from a server process that has loaded this module; otherwise each task would spend seconds
-on the same imports.
+Airflow forks its workers from a server process that has loaded this module, and Dask's workers load it at their start;
+otherwise each task, and the first step on each worker, would spend seconds on the same imports.
 """
 
 from importlib import import_module

@@ -198,7 +198,8 @@ class Stack:
         scheduler = ["distributed.cli.dask_scheduler", "--port", str(self.dask_port), *here]
         worker = ["distributed.cli.dask_worker", f"tls://{LOOPBACK}:{self.dask_port}", *here]
         worker += ["--nworkers", str(self.workers), "--nthreads", "1", "--memory-limit", "0"]
-        worker += ["--local-directory", str(self.state / "dask")]
+        # Imported while Airflow starts, not when the first step waits for it.
+        worker += ["--local-directory", str(self.state / "dask"), "--preload", "tasks.stack.preload"]
         return [
             self._component("dask-scheduler", sys.executable, "-m", *scheduler),
             self._component("dask-worker", sys.executable, "-m", *worker),

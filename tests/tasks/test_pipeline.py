@@ -159,7 +159,8 @@ def test_modes_of_private_and_public_files(made):
 @pytest.mark.usefixtures("shared_workers")
 def test_two_workers_make_the_same_bytes(made, method, tmp_path, monkeypatch):
     config, store = made(method)
-    for workers in ("1", "2"):
+    # The engine's tests compare one worker with two for every kind of work; here once for a whole release.
+    for workers in ("1", "2") if method == "predictive-padded" else ("2",):
         monkeypatch.setenv("MURMUR_WORKERS", workers)
         again = Store(tmp_path / workers)
         pipeline.run(config, SNAPSHOT, again)
