@@ -117,7 +117,7 @@ def run(case: Case, threshold: float) -> Finding:
     worst = max(gating, key=lambda g: g.interval[1])
     low, high = worst.interval
     control = guess(shadow_draws(raw_view(case)), CONTROL)
-    in_draws = f" in {len(draws)} draws" if len(draws) > 1 else ""
+    releases = f"{len(draws)} releases like this were" if len(draws) > 1 else "a release like this was"
     more = (
         f" Reported, not gated, since groups list what their members rated: {'; '.join(map(str, reported))}."
         if reported
@@ -127,7 +127,7 @@ def run(case: Case, threshold: float) -> Finding:
         high <= allowed + 1e-9,
         worst.advantage,
         sum(g.trials for g in tried),
-        f"members against {worst.absent:,} people a release like this was made without{in_draws}: advantage "
+        f"members against {worst.absent:,} people whom {releases} made without: advantage "
         f"{worst.advantage:+.3f} (at most {high:.3f}, allowed {allowed:.3f}) knowing {worst.model.name}. By what is "
         f"known: {'; '.join(map(str, gating))}.{more} Control, raw data: {control}.",
         ci_low=low,

@@ -46,7 +46,11 @@ from checks.stats import Risk
 
 RANKS = (0, 8, 20, 40, 80)
 CONTROL_RANK = 20
-EVERYBODYS_RANKS = (8, 20)  # for groups and people: directions beyond a release's own absorb what stands out
+EVERYBODYS_RANKS = (
+    0,
+    8,
+    20,
+)  # for groups and people: directions beyond a release's own absorb what stands out
 HEADS = ((0.002, 500, 1_000), (0.01, 1_000, 50_000))  # flags: share of the cells, at least, at most
 LARGEST_SHARE = 0.05
 RARE_SHARE = 0.05

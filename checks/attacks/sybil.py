@@ -86,13 +86,14 @@ def run(case: Case, threshold: float) -> Finding:
     groups, group_text = _copies(case)
     low = worst.turned.interval[0]
     accounts = case.release.min_contributors - 1
+    runs = f", in {len(draws)} runs together" if len(draws) > 1 else ""
     return Finding(
         worst.most <= threshold,
         worst.turned.value,
         found.opinions,
         f"{accounts:,} made-up account{'s' if accounts != 1 else ''} on each of {found.opinions:,} items with one real "
-        f"rater: like or dislike is inferred with area {worst.turned.value:.3f} (at most {worst.most:.3f}; a coin "
-        f"has 0.5) by {found.worst}. All: {found}. Control, columns that carry the opinions: {control.value:.3f}. "
+        f"rater{runs}: like or dislike is inferred with area {worst.turned.value:.3f} (at most {worst.most:.3f}; a "
+        f"coin has 0.5) by {found.worst}. All: {found}. Control, columns that carry the opinions: {control.value:.3f}. "
         f"{group_text}",
         ci_low=low,
         ci_high=worst.most,

@@ -91,9 +91,10 @@ class Case:
 
     def close(self) -> None:
         """Remove the working files of this case, of its release and of the cases derived from it."""
-        for derived in list(self._cache.values()):
-            if isinstance(derived, Case) and derived is not self:
-                derived.close()
+        for kept in list(self._cache.values()):
+            for derived in kept if isinstance(kept, list) else [kept]:
+                if isinstance(derived, Case) and derived is not self:
+                    derived.close()
         if "scratch" in self.__dict__:
             self.scratch.cleanup()
         self.release.close()

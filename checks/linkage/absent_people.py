@@ -21,6 +21,7 @@ from checks.linkage.ranking import Ranks, rank
 from checks.linkage.rules import Rule
 from checks.reconstruction.estimated_ratings import ratings_view
 from checks.stats import Risk
+from tasks.errors import Refused
 
 
 def shadow_of(case: Case) -> Case:
@@ -46,18 +47,29 @@ def shadow_draws(case: Case) -> list[ShadowDraw]:
     is found can be pooled as independent trials."""
     shadows = [_as_read(case, shadow) for shadow in shadow_views(case)]
     members = [shadow.targets("membership") for shadow in shadows]
+    absent = [absent_people(shadow) for shadow in shadows]
     if len(shadows) > 1:
         order = case.in_drawn_order(np.arange(case.truth.users), "shadow draws")
         draw_of = np.empty(len(order), np.int64)
         draw_of[order] = np.arange(len(order)) % len(shadows)
+        _require_different(
+            [rows_in(shadow, case)[some] for shadow, some in zip(shadows, absent, strict=True)]
+        )
         members = [
             people[draw_of[rows_in(shadow, case)[people]] == number]
             for number, (shadow, people) in enumerate(zip(shadows, members, strict=True))
         ]
-    return [
-        ShadowDraw(shadow, people, absent_people(shadow))
-        for shadow, people in zip(shadows, members, strict=True)
-    ]
+    return [ShadowDraw(*parts) for parts in zip(shadows, members, absent, strict=True)]
+
+
+def _require_different(absent: list[np.ndarray]) -> None:
+    """Refuse draws that leave out the same people: counted twice, they would seem to show more than they do."""
+    rows = np.concatenate(absent)
+    if len(np.unique(rows)) != len(rows):
+        raise Refused(
+            "several shadow releases were made without the same people",
+            remedy="run the release anew; its evaluate step makes the shadows",
+        )
 
 
 def absent_profiles(shadow: Case) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import rankdata
 
-from checks.stats import Z95
+from checks.stats import interval_z
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,9 @@ class Area:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Return the 95 % interval."""
-        return max(0.0, self.value - Z95 * self.error), min(1.0, self.value + Z95 * self.error)
+        """Return the interval: of 95 %, or wider where there were several attempts."""
+        half = interval_z() * self.error
+        return max(0.0, self.value - half), min(1.0, self.value + half)
 
     @property
     def turned(self) -> "Area":

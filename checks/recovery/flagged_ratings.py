@@ -8,7 +8,7 @@ elsewhere; and what the rest of the release suggests, by the item's mean with th
 all such cells were hidden. The latter are also read as the cell is: predictions are shrunk, so that twice their
 distance from a mean is the better guess, of strangers too. (The fit that finds the flags is no fair guess: they are the
 cells where it is wrong, and one that bends towards a few verbatim cells would excuse them.) Flags are the largest
-residuals of all, and of every person.
+residuals beside the group's own level: of all cells, of every group and of every person.
 """
 
 from collections.abc import Iterator, Sequence
@@ -98,13 +98,13 @@ class HiddenFits:
 
 class FlaggedRatings:
     """Collect for every fit the single contributors' cells with the largest residuals, and for some fits those of every
-    person."""
+    group and of every person."""
 
     def __init__(
         self,
         case: Case,
         number_of_fits: int,
-        fits_of_people: Sequence[int],
+        fits_of_everybody: Sequence[int],
         sizes: Sequence[int],
         hidden: HiddenFits,
     ) -> None:
@@ -113,8 +113,10 @@ class FlaggedRatings:
             len(READINGS) * (1 + len(hidden)) + 2
         )  # what is right: readings, those of guesses, two means
         self._heads: list[np.ndarray] = [np.empty((0, 2 + columns))] * number_of_fits
-        shape = (len(sizes), columns + 1, case.truth.users)
-        self._people = {number: np.zeros(shape) for number in fits_of_people}
+        self._groups, self._people = (
+            {number: np.zeros((len(sizes), columns + 1, many), np.int16) for number in fits_of_everybody}
+            for many in (case.release.n_groups, case.truth.users)
+        )
         self._blocks = case.group_blocks()
         self._sole: _Sole | None = None
 
@@ -131,14 +133,19 @@ class FlaggedRatings:
         if sole is None or not len(sole.truth):
             return
         release = self._case.release
-        guess = np.clip(fitted[sole.groups - start, sole.items], release.low, release.high)
+        rest = table - fitted
+        there = ~np.isnan(rest)
+        level = np.where(there, rest, 0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+        row = sole.groups - start
+        guess = np.clip(fitted[row, sole.items] + level[row], release.low, release.high)
         score = np.abs(sole.values - guess) * self._case.members[sole.groups]
         first = np.argsort(-score, kind="stable")[: max(SMALL_HEADS)]
         rows = np.column_stack([score[first], sole.groups[first], self._right(sole, first, guess).T])
         kept = np.concatenate([self._heads[number], rows])
         self._heads[number] = kept[np.argsort(-kept[:, 0], kind="stable")[: max(SMALL_HEADS)]]
         if number in self._people:
-            self._count_people(self._people[number], sole, guess, score)
+            self._count_own(self._groups[number], sole, sole.groups, guess, score)
+            self._count_own(self._people[number], sole, sole.users, guess, score)
 
     def _right(self, sole: _Sole, some: np.ndarray, guess: np.ndarray) -> np.ndarray:
         """Mark for some cells which readings and which guesses are right (readings and guesses × cells)."""
@@ -153,16 +160,18 @@ class FlaggedRatings:
         guessed = [one[some] for one in sole.means]
         return np.array([self._levels.same(np.clip(one, low, high), truth) for one in (*read, *guessed)])
 
-    def _count_people(self, counts: np.ndarray, sole: _Sole, guess: np.ndarray, score: np.ndarray) -> None:
-        """Count per person and size the cells, and those that each reading and each guess has right."""
-        order = np.lexsort((-score, sole.users))
-        _, starts = runs(sole.users[order])
+    def _count_own(
+        self, counts: np.ndarray, sole: _Sole, owner: np.ndarray, guess: np.ndarray, score: np.ndarray
+    ) -> None:
+        """Count per owner (a group or a person) and size the cells, and those each reading and each guess has right."""
+        order = np.lexsort((-score, owner))
+        _, starts = runs(owner[order])
         rank = np.arange(len(order)) - np.repeat(starts[:-1], np.diff(starts))
         order, rank = order[rank < max(self._sizes)], rank[rank < max(self._sizes)]
         right = self._right(sole, order, guess)
         for of_size, size in zip(counts, self._sizes, strict=True):
             some = order[rank < size]
-            who, starts = runs(sole.users[some])
+            who, starts = runs(owner[some])
             columns = (*right[:, rank < size], np.ones(len(some)))
             of_size[:, who] = [np.add.reduceat(one, starts[:-1], dtype=np.float64) for one in columns]
 
@@ -180,11 +189,16 @@ class FlaggedRatings:
                 found += [gain] if gain else []
         return found
 
-    def tallies(self) -> list[Tally]:
-        """Return every person's readings: the value as it is, and with what is left over times the group."""
-        return [
-            Tally(counts[reading], counts[-1], counts[len(READINGS) : -1].max(axis=0))
-            for of_sizes in self._people.values()
-            for counts in of_sizes
-            for reading in (0, 2)
-        ]
+    def tallies(self) -> tuple[list[Tally], list[Tally]]:
+        """Return every group's and every person's readings: the value as it is, and with what is left over times the
+        group."""
+        groups, people = (
+            [
+                Tally(counts[reading], counts[-1], counts[len(READINGS) : -1].max(axis=0))
+                for of_sizes in collected.values()
+                for counts in of_sizes.astype(np.float64)
+                for reading in (0, 2)
+            ]
+            for collected in (self._groups, self._people)
+        )
+        return groups, people

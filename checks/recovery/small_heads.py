@@ -53,9 +53,9 @@ class SmallHeads:
         return [gain for number, name in enumerate(names) for gain in self._ratings.gains(number, name)]
 
     def count_exposed(self) -> tuple[int, int]:
-        """Count the groups of whose flags, and the people of whose flags or flagged ratings, more than half beyond the
-        baseline are right."""
-        groups, people = [], self._ratings.tallies()
+        """Count the groups, and the people, of whose flags or flagged ratings more than half beyond the baseline are
+        right."""
+        groups, people = self._ratings.tallies()
         if self._hides_links:
             activity = Activity.fitted(self._case)
             for keys in self._groups.keys.values():

@@ -57,7 +57,7 @@ def show(result: dict[str, Any]) -> None:
         if key in ("checks", "cells", "rows", "results", "advice", "larger_k"):  # the refusal says which k
             continue
         if isinstance(value, dict):
-            _pairs(key, value)
+            _pairs(key, _sum_inner_runs(value) if key == "seconds" else value)
         elif value is not None:
             OUT.print(f"[bold]{escape(key)}[/bold]  {escape(_text(value))}")
     if result.get("rows"):
@@ -112,6 +112,15 @@ def _checks(title: str, checks: list[dict[str, Any]]) -> None:
             escape(check["detail"]),
         )
     OUT.print(table)
+
+
+def _sum_inner_runs(seconds: dict[str, float]) -> dict[str, float]:
+    """Return the CPU time of the steps, with one sum for each run inside a step ("shadow 2", "sybil opinions")."""
+    total: dict[str, float] = {}
+    for name, value in seconds.items():
+        run, _, _ = name.rpartition(" ")
+        total[run or name] = round(total.get(run or name, 0.0) + value, 3)
+    return total
 
 
 def _attacks(results: list[dict[str, Any]]) -> None:

@@ -14,7 +14,10 @@ NEUTRAL_NEEDS_PREDICTIONS = {
     "predictions; use a method that publishes predictions alone, such as 'predictive-padded', or remove neutral"
 }
 # What helps when the gate refuses a release; a method may have a better answer.
-RAISE_K = "raise privacy.k or privacy.min_contributors, or choose another method"
+RAISE_K = (
+    "raise privacy.k or privacy.min_contributors, keep the defaults of [padding] and privacy.clip_groups, or choose "
+    "another method"
+)
 PUBLISH_GROUPS = "choose a method that publishes groups, such as predictive-padded"
 
 

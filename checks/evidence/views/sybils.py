@@ -2,7 +2,7 @@
 
 Evaluate runs the method on such data (tasks/shadow/sybils.py): a release itself holds no account that an attacker made
 up, so what one would reveal can be measured only there. Like the figures of the shadow run, the files are the owner's
-and are trusted; that they were made by the release's method and settings is tested.
+and are trusted; that they were made by the release's method, with its promises and its scale, is tested.
 """
 
 from collections.abc import Callable

@@ -1,5 +1,6 @@
 """Test membership inference: its signals, its thresholds, what it refuses and what it does not."""
 
+import shutil
 from dataclasses import replace
 
 import made_releases as made
@@ -236,7 +237,7 @@ def test_further_draws_are_pooled(releases, tmp_path):
     assert len(members) == len(set(members)) > 270
     finding = CHECK.run(opened, CHECK.threshold)
     assert finding.outcomes[-1].to_json()["absent"] == 45
-    assert "45 people a release like this was made without in 3 draws" in finding.detail
+    assert "45 people whom 3 releases like this were made without" in finding.detail
     assert finding.n == finding.planned == 4 * (len(members) + 45)
 
 
@@ -261,3 +262,13 @@ def test_a_damaged_further_draw_refuses(releases, tmp_path):
     result = judged(opened)
     assert not result.passed
     assert "shadow release cannot be used" in result.detail
+
+
+def test_the_same_people_cannot_be_left_out_twice(releases, tmp_path):
+    """A copied draw would narrow the interval without showing anything more."""
+    opened = made.case(releases["padded"], tmp_path / "x")
+    first = opened.private / "utility" / "shadow-release"
+    shutil.copytree(first, first.with_name("shadow-release-2"))
+    result = judged(opened)
+    assert not result.passed
+    assert "without the same people" in result.detail

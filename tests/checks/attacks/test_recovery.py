@@ -77,6 +77,19 @@ def test_a_hundred_verbatim_cells_are_found_by_small_heads(large, tmp_path, whic
     assert max(averages) < 0.5  # the averages alone would pass it
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 3])
+def test_groups_whose_outlying_ratings_are_readable_are_exposed(large, tmp_path, number):
+    """All flags lie in one or three groups, so a head shows nothing about the release; these groups are exposed."""
+    groups, items, _, ratings = sole_cells(large)
+    away = np.abs(ratings - large.values[groups, items])
+    order = np.argsort(-away, kind="stable")
+    chosen = [order[groups[order] == group][:40] for group in (10, 40, 70)[:number]]
+    found = result(made.case(verbatim(large, np.concatenate(chosen)), tmp_path / "groups"), "recovery")
+    assert not found.passed
+    assert f"Exposed: {number} groups" in found.detail
+
+
 def test_one_person_whose_outlying_ratings_are_readable_is_exposed(large, tmp_path):
     """Forty of one person's ratings, too few groups for a head to be sure of anything."""
     _, _, people, _ = sole_cells(large)

@@ -14,7 +14,9 @@ from checks import gate
 from checks.attacks import sybil
 from checks.evidence.views.raw import raw_view
 from checks.evidence.views.sybils import open_copies, open_opinions
+from checks.opinions.area import Area
 from checks.registry import registered
+from checks.stats import corrected_for
 from tasks.store import read_json, write_json
 
 RELEASE = made_sybils.attackable()
@@ -216,3 +218,10 @@ def test_taste_of_a_lone_target_is_recovered(opened):
     assert alone.all()
     assert sybil.taste_correlation(case, copies, alone) > 0.8
     assert sybil.taste_correlation(case, copies, ~alone) == 0
+
+
+def test_the_bound_is_wider_after_several_attempts():
+    area = Area(0.6, 0.02)
+    once = area.most
+    with corrected_for(8):
+        assert area.most > once + 0.01

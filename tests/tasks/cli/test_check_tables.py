@@ -58,3 +58,8 @@ def test_lines_of_older_releases_are_printed(printed):
     text = printed({"checks": old})
     assert "not applicable" not in text
     assert text.count("FAILED") == 2
+
+
+def test_runs_inside_a_step_are_summed():
+    seconds = {"ingest": 1.0, "shadow padding": 0.25, "shadow 2 padding": 0.5, "shadow 2 centers": 0.125}
+    assert display._sum_inner_runs(seconds) == {"ingest": 1.0, "shadow": 0.25, "shadow 2": 0.625}
