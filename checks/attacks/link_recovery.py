@@ -14,8 +14,8 @@ interval is wider than the margin, are refused where they contradict it, at the 
 may be exposed: more than half of its flags right beyond what popularity and activity explain, at a lower bound that
 holds for all of them together.
 
-*Controls.* Positive, planted leverage: the same attack on profiles by a model of the members themselves, in which the
-rare items that a few groups rated stand out of these groups' profiles, must exceed what is allowed. Negative: with the
+*Controls.* Positive, planted leverage: the same attack on profiles by the model of one such half, in which the rare
+items that a few groups rated stand out of these groups' profiles, must exceed what is allowed. Negative: with the
 flags of each group attributed to another group, drawn at random, it must not.
 
 A release with more than a few million cells is sampled for its directions, for the baseline and for the controls; the
@@ -216,13 +216,22 @@ def _taste_baseline(attacked: _Attacked) -> dict[int, tuple[float, float]]:
 
 def _taste_gains(attacked: _Attacked, draw: int) -> list[float]:
     """Attack the groups of one half with profiles by a model of the other half's people; the best score counts."""
-    part, groups = attacked.part, attacked.part.release.n_groups
-    random = part.draw("taste", draw)
-    order = random.permutation(groups)
-    fitted_on, judged = order[: groups // 2], np.sort(order[groups // 2 :])
-    model = fit_taste(_ratings_of(part, fitted_on), part.release.high - part.release.low, random)
+    part = attacked.part
+    model, judged = _model_of_half(part, draw)
     flags = attacked.flags(model, judged)
     return [_head(part, attacked.chance, flags, head).excess for head in attacked.heads]
+
+
+def _model_of_half(part: Case, draw: int) -> tuple[RatingModel, np.ndarray]:
+    """Return a model of the people of half of the groups, drawn at random, and the other groups."""
+
+    def fit() -> tuple[RatingModel, np.ndarray]:
+        random, groups = part.draw("taste", draw), part.release.n_groups
+        order = random.permutation(groups)
+        fitted_on, others = order[: groups // 2], np.sort(order[groups // 2 :])
+        return fit_taste(_ratings_of(part, fitted_on), part.release.high - part.release.low, random), others
+
+    return part.cached(("taste", draw), fit)
 
 
 def _ratings_of(part: Case, groups: np.ndarray) -> sp.csr_array:
@@ -275,7 +284,7 @@ def _positive_control(
     """Test that the attack finds leverage: a few groups in whose profiles the rare items they rated stand out."""
     part, everybody = attacked.part, np.arange(attacked.part.release.n_groups)
     span, n_items = part.release.high - part.release.low, part.release.n_items
-    model = fit_taste(_ratings_of(part, everybody), span, part.draw("leverage"))
+    model, _ = _model_of_half(part, 0)
     table = _profiles(part, model, everybody, attacked.tables)
     keys = (everybody[:, None] * n_items + attacked.items).ravel()
     rated = hold_real_ratings(part, keys).reshape(len(everybody), -1) & ~np.isnan(table[:, attacked.items])
