@@ -28,13 +28,13 @@ ui: setup  ## the same stack in the foreground, Airflow on 127.0.0.1:8080, until
 	@exec $(BIN)/python -m tasks.stack ui
 
 # Whole files go to one process, so that what a file shares is made once; tests/conftest.py says in which order.
-PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 
 test: setup lint  ## the linters, then every test, with branch coverage of at least 90 % (12 minutes, 18 with real data)
-	@exec $(PYTEST) --cov --cov-report=term
+	@exec $(PYTEST) --numprocesses 3 --cov --cov-report=term  # one waits for the stack most of the time
 
 quick: setup  ## the tests that need neither the stack nor real data nor seconds (2 minutes)
-	@exec $(PYTEST) -m "not slow and not stack and not data"
+	@exec $(PYTEST) --numprocesses 2 -m "not slow and not stack and not data"
 
 lint: $(STAMP)  ## ruff and mypy
 	$(BIN)/ruff check .
