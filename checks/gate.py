@@ -20,7 +20,9 @@ from checks.evidence.opened_cases import (
     working_directory,
 )
 from checks.evidence.release import Release
+from checks.evidence.views.new_groups import new_groups_view
 from checks.evidence.views.raw import RawRelease
+from checks.history.history import History
 from checks.reconstruction.estimated_ratings import ratings_view
 from checks.registry import Check, registered
 from checks.result import CheckResult, Finding, Verdict
@@ -98,8 +100,13 @@ def judge_case(
         )
     with single_threaded():  # an audit must give the same figures as the run, whatever the machine
         results = []
+        new_groups = case.cached("new groups", lambda: _new_groups(case))
         for name, check in checks.items():
-            results.append(run_check(check, case, thresholds.get(name, check.threshold)))
+            threshold = thresholds.get(name, check.threshold)
+            judged = case if check.whole else new_groups
+            results.append(
+                _judged_before(check, threshold) if judged is None else run_check(check, judged, threshold)
+            )
             if progress:
                 progress(len(results), len(checks))
             case.forget()  # frees what the next check does not need
@@ -111,6 +118,26 @@ def judge_case(
         if name not in finished
     ]
     return Verdict(results + silent, attempts_so_far())
+
+
+def _new_groups(case: Case) -> Case | None:
+    """Return the case of the new groups; of files in which they cannot be found, the whole release: the checks of the
+    series fail on these."""
+    try:
+        return new_groups_view(case, ~History.of(case).carried)
+    except DiskFull:
+        raise
+    except Exception as problem:
+        log.error("the new groups cannot be found: %s", place_of(problem))
+        return case
+
+
+def _judged_before(check: Check, threshold: float) -> CheckResult:
+    """Return the result of a check that judges new groups, where there are none."""
+    detail = "All groups were published and judged before, with the same bytes; nobody is released for the first time."
+    return CheckResult(
+        check.name, True, None, threshold, None, None, 0, check.severity, detail, applicable=False
+    )
 
 
 def run_attack(name: str, case: Case) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Register the checks: each file under privacy/, attacks/ or utility/ is one check with the name of the file."""
+"""Register the checks: each file of a package of checks is one check with the name of the file."""
 
 import importlib
 import pkgutil
@@ -22,7 +22,8 @@ class Check:
 
     `controlled`: it must report a positive control. `offline`: it needs only the published files. `larger_is_safer`:
     its threshold is a minimum, not a maximum. `as_published`: it examines the published numbers themselves, also when
-    they are z-scores (`ratings_view` of checks/reconstruction converts them for all other checks).
+    they are z-scores (`ratings_view` of checks/reconstruction converts them for all other checks). `whole`: it judges
+    the release as a whole, groups that were carried over from earlier ones included.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Check:
     run: Run
     larger_is_safer: bool = False
     as_published: bool = False
+    whole: bool = False
 
     def loosened(self, threshold: float) -> bool:
         """Return True when this threshold lets more pass than the default."""
@@ -51,6 +53,7 @@ def check(
     offline: bool = False,
     larger_is_safer: bool = False,
     as_published: bool = False,
+    whole: bool = False,
 ) -> Callable[[Run], Run]:
     """Register the decorated `run(case, threshold) -> Finding`; `name` must be the name of its file."""
 
@@ -61,7 +64,15 @@ def check(
                 f"the check '{name}' is in a file named '{file}'; [gate] finds checks by file name"
             )
         _REGISTER[name] = Check(
-            name, threshold, severity, controlled, offline, run, larger_is_safer, as_published or offline
+            name,
+            threshold,
+            severity,
+            controlled,
+            offline,
+            run,
+            larger_is_safer,
+            as_published or offline,
+            whole,
         )
         return run
 

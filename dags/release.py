@@ -1,4 +1,5 @@
-"""Build a DAG `release_<name>` for every file in releases/, with the same steps as `murmur run`, one task each.
+"""Build two DAGs for every file in releases/: `release_<name>` with the same steps as `murmur run`, one task each, and
+`withdraw_<name>`, which takes a published snapshot back as `murmur withdraw` does.
 
 Airflow parses this file again and again, so it only draws boxes: everything heavy is imported inside the tasks.
 Release files that cannot be used are left out here and shown as an import error by release_errors.py, so that one
@@ -6,8 +7,10 @@ broken file does not stop the other releases.
 """
 
 import ast
+import contextlib
 import datetime
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from airflow.sdk import DAG, Asset, BaseOperator, Param, get_current_context, ta
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 import tasks.steps
-from tasks.config import ReleaseConfig
+from tasks.config import ReleaseConfig, snapshot_date
 from tasks.config.release_files import find
 from tasks.engine import workers_wanted
 from tasks.errors import MurmurError, Refused, UsageError, place_of
@@ -25,6 +28,7 @@ from tasks.methods import graph, promise_in_words, promised_parameters
 RELEASES = Path(__file__).parent / "releases"
 RETRIES = {"retries": 2, "retry_delay": datetime.timedelta(seconds=10)}
 APPROVAL_DAYS = 14
+LONGEST_REASON = 200  # characters; tasks/series/withdrawal.py refuses longer ones
 
 DOC = """
 **{config.release.name}**: {config.privacy.method}, {promise}, from a *{config.source.format}* source; described by
@@ -42,6 +46,17 @@ A release that the gate refuses fails in `validate`: its log lists the failed ch
 and `publish` never runs. `publish` emits the asset
 `murmur://{config.release.name}`.
 """
+
+WITHDRAW_DOC = """
+Takes a published snapshot of **{name}** back, as `murmur withdraw` does. Trigger it with the snapshot and a reason.
+
+What was published stays known: the release still counts, and its groups are carried over in later releases. In its
+place stands `tombstone.json` with the reason, so the reason must not name anybody; the files move to the private part
+of the store. The task emits the asset `murmur://{name}` with the state *withdrawn*. Withdrawing a snapshot again
+changes nothing.
+"""
+
+WITHDRAW = "Withdraw: replace a published snapshot by a tombstone with the reason; it still counts."
 
 APPROVE = "Approve: a person reads the report and approves or rejects publication."
 
@@ -91,7 +106,10 @@ def make_task(step: str, config: ReleaseConfig) -> BaseOperator:
     def perform() -> dict[str, Any]:
         context = get_current_context()
         snapshot = snapshot_of(context.get("logical_date"))
-        reference = run(step, config, snapshot)
+        approved = None
+        if step == "publish" and config.release.approval:
+            approved = context["ti"].xcom_pull(task_ids="validate")["digest"]
+        reference = run(step, config, snapshot, approved)
         if step == "publish":
             counts = dict(reference["counts"])
             extra = {
@@ -105,16 +123,14 @@ def make_task(step: str, config: ReleaseConfig) -> BaseOperator:
     return perform().operator
 
 
-def run(step: str, config: ReleaseConfig, snapshot: datetime.date) -> dict[str, Any]:
-    """Run a step; what no retry can change (bad input, a refusal) fails the task at once.
-
-    Airflow logs messages and tracebacks. Those of an unexpected exception may quote a source user id, so only its type
-    and place are passed on, unless MURMUR_TRACEBACK is set (as for `murmur`).
-    """
+def run(
+    step: str, config: ReleaseConfig, snapshot: datetime.date, approved: str | None = None
+) -> dict[str, Any]:
+    """Run a step; `approved` is the digest of the candidate that a person approved."""
     from tasks.pipeline import run_step
     from tasks.store import Store
 
-    try:
+    with explained():
         if not os.environ.get("MURMUR_DASK") and workers_wanted() > 0:
             # Dask's embedded workers cannot start here: their nanny would import Airflow's task runner again.
             raise UsageError(
@@ -122,7 +138,18 @@ def run(step: str, config: ReleaseConfig, snapshot: datetime.date) -> dict[str, 
                 where="MURMUR_DASK",
                 remedy="set it to the scheduler's address, or MURMUR_WORKERS=0 to compute inside the task",
             )
-        return run_step(step, config, snapshot, Store())
+        return run_step(step, config, snapshot, Store(), approved=approved)
+
+
+@contextlib.contextmanager
+def explained() -> Iterator[None]:
+    """Turn errors into Airflow's: what no retry can change (bad input, a refusal) fails the task at once.
+
+    Airflow logs messages and tracebacks. Those of an unexpected exception may quote a source user id, so only its type
+    and place are passed on, unless MURMUR_TRACEBACK is set (as for `murmur`).
+    """
+    try:
+        yield
     except (UsageError, Refused) as error:
         raise AirflowFailException(str(error)) from None
     except (
@@ -165,6 +192,53 @@ def insert_approval(validate: BaseOperator, publish: BaseOperator, name: str) ->
     validate >> approve >> publish
 
 
+def make_withdrawal_dag(config: ReleaseConfig) -> DAG:
+    """Return the DAG that takes a snapshot of one release back, when a person triggers it."""
+    name = config.release.name
+    asset = Asset(f"murmur://{name}")
+    params = {
+        "snapshot": Param(type="string", format="date", description="the published snapshot, YYYY-MM-DD"),
+        "reason": Param(
+            type="string",
+            minLength=1,
+            maxLength=LONGEST_REASON,
+            description="why, in one line; it is published, so it must not name anybody",
+        ),
+    }
+    with DAG(
+        dag_id=f"withdraw_{name}",
+        description=f"takes a published snapshot of {name} back",
+        doc_md=WITHDRAW_DOC.format(name=name),
+        schedule=None,
+        catchup=False,
+        max_active_runs=1,
+        is_paused_upon_creation=False,  # it runs only when a person triggers it
+        default_args=RETRIES,
+        tags=["withdraw"],
+        params=params,
+    ) as dag:
+
+        @task(task_id="withdraw", doc_md=WITHDRAW, outlets=[asset])
+        def perform() -> dict[str, Any]:
+            context = get_current_context()
+            answer = take_back(config, context["params"]["snapshot"], context["params"]["reason"])
+            context["outlet_events"][asset].extra = answer["event"]["extra"]
+            return {key: answer[key] for key in ("status", "tombstone", "withdrawn_at")}
+
+        perform()
+    return dag
+
+
+def take_back(config: ReleaseConfig, snapshot: str, reason: str) -> dict[str, Any]:
+    """Withdraw a snapshot and return the answer of `murmur withdraw`."""
+    from tasks.series.withdrawal import withdraw
+    from tasks.store import Store
+
+    with explained():
+        day = snapshot_date(snapshot).isoformat()
+        return withdraw(Store(), config.population, config.release.name, day, reason)
+
+
 def explain(step: str) -> str:
     """Return the first paragraph of a step's docstring, read without importing the step."""
     source = Path(tasks.steps.__path__[0], f"{step}.py").read_text(encoding="utf-8")
@@ -173,3 +247,4 @@ def explain(step: str) -> str:
 
 for _path, _config in find(RELEASES)[0].items():
     globals()[f"release_{_config.release.name}"] = make_dag(_config, _path.name)
+    globals()[f"withdraw_{_config.release.name}"] = make_withdrawal_dag(_config)

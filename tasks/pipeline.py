@@ -28,14 +28,14 @@ from pydantic import SerializeAsAny
 from tasks import methods
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
-from tasks.data.approval import awaits_approval, is_approved
+from tasks.data.approval import awaits_approval, is_approved, require_same
 from tasks.engine import Engine, engine
 from tasks.errors import UsageError, is_full, room_in
 from tasks.keys import NoiseKey, OwnerKey
 from tasks.progress import Progress, StepProgress, log_progress
 from tasks.store import (
     Store,
-    digest,
+    code_digest,
     digest_of,
     files_below,
     owner_only,
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 log = logging.getLogger("murmur")
+
+NOTHING_TO_DO = "nothing_to_do"  # a step's count: why the steps after it have no work
 
 Watch = Callable[[str], contextlib.AbstractContextManager[object]]
 ParamsT = TypeVar("ParamsT")
@@ -208,10 +210,28 @@ def open_run(
     return Run(config, snapshot, store, key, workers, work, progress)
 
 
-def run_step(name: str, config: ReleaseConfig, snapshot: datetime.date, store: Store) -> dict[str, Any]:
-    """Run one step of a release, as an Airflow task does; inputs that are gone are recomputed first."""
+def run_step(
+    name: str, config: ReleaseConfig, snapshot: datetime.date, store: Store, *, approved: str | None = None
+) -> dict[str, Any]:
+    """Run one step of a release, as an Airflow task does; inputs that are gone are recomputed first.
+
+    Where another snapshot was published since the first step, the release is planned anew and all steps run again.
+    `approved` is the digest of the candidate that a person let out: only that one is published.
+    """
+    from tasks.series.repeated import is_already_published
+    from tasks.series.replanning import plan_anew
+
+    if is_already_published(config, snapshot, store):
+        log.info("%s %s is published already; its steps' results stay", config.release.name, snapshot)
+
+    def attempt() -> dict[str, Any]:
+        release = open_run(config, snapshot, store, workers, log_progress)
+        if approved is not None and not (release.published / "manifest.json").exists():
+            require_same(execute("validate", release)["digest"], approved, release.private)
+        return execute(name, release)
+
     with engine() as workers:
-        return execute(name, open_run(config, snapshot, store, workers, log_progress))
+        return plan_anew(attempt, config, snapshot, store)
 
 
 def run(
@@ -224,9 +244,15 @@ def run(
 ) -> dict[str, Any]:
     """Run all steps in order, as `murmur run` does; `seconds` collects CPU time by step.
 
-    Raises Refused when the gate refuses the release, or when a person must approve it and has not done so.
+    Raises Refused when the gate refuses the release, or when a person must approve it and has not done so, and where
+    the snapshot was published from another source or with other settings.
     """
-    with engine() as workers:
+    from tasks.series.repeated import is_already_published
+    from tasks.series.replanning import plan_anew
+
+    is_already_published(config, snapshot, store)
+
+    def attempt() -> dict[str, Any]:
         release = open_run(config, snapshot, store, workers, progress or log_progress)
         if seconds is not None:
             release = replace(release, seconds=seconds)
@@ -236,6 +262,9 @@ def run(
                     _require_approval(release)
                 reference = execute(name, release)
         return reference
+
+    with engine() as workers:
+        return plan_anew(attempt, config, snapshot, store)
 
 
 def _require_approval(release: Run) -> None:
@@ -289,7 +318,12 @@ def _execute(name: str, release: Run) -> dict[str, Any]:
             with log_cpu_time(name, release), _removed_if_disk_full(out):
                 out.mkdir(parents=True)
                 progress = StepProgress(release.title(name), release.progress)
-                counts = module.run(job_of(release, name, planned.params, places, out, progress))
+                idle = _nothing_to_do(name, inputs)
+                if idle is None:
+                    counts = module.run(job_of(release, name, planned.params, places, out, progress))
+                else:
+                    log.info("%s: nothing to do: %s", release.title(name), idle)
+                    counts = {NOTHING_TO_DO: idle}
                 progress.finish()
                 restrict(out)
                 files = files_below(out)
@@ -298,6 +332,12 @@ def _execute(name: str, release: Run) -> dict[str, Any]:
             reference = _finished(out, key)
             assert reference is not None
     return reference
+
+
+def _nothing_to_do(name: str, inputs: Mapping[str, dict[str, Any]]) -> str | None:
+    """Return why a step between ingest and validate has nothing to do: no newcomer is released (tasks/series)."""
+    reasons = [reference["counts"].get(NOTHING_TO_DO) for reference in inputs.values()]
+    return None if name in ("validate", "publish") else next(filter(None, reasons), None)
 
 
 def step_module(name: str) -> ModuleType:
@@ -309,7 +349,9 @@ def step_key(name: str, release: Run, params: Settings, digests: Mapping[str, st
     """Return the digest of everything that the result of a step depends on."""
     module = step_module(name)
     # What a step reads from outside the store (the source), in a form that changes when that does.
-    external = module.external(params, release.snapshot) if hasattr(module, "external") else None
+    external = (
+        module.external(params, release.snapshot, release.store) if hasattr(module, "external") else None
+    )
     return digest_of(
         {
             "step": name,
@@ -405,14 +447,3 @@ def code_version() -> str:
     """Return the version and a digest of all code, checks included: no result or verdict of other code is reused."""
     here = Path(__file__).parent
     return f"{version('murmuration')}+{code_digest(here, here.with_name('checks'))}"
-
-
-def code_digest(*packages: Path) -> str:
-    """Return a digest of every file of these packages, templates and settings included, but not of compiled files."""
-    sources = {
-        f"{package.name}/{file.relative_to(package)}": digest(file)
-        for package in packages
-        for file in sorted(package.rglob("*"))
-        if file.is_file() and "__pycache__" not in file.parts
-    }
-    return digest_of(sources)[:12]

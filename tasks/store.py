@@ -137,3 +137,14 @@ def link(source: Path, target: Path) -> None:
 def remove(directory: Path) -> None:
     """Remove a directory tree if it exists."""
     shutil.rmtree(directory, ignore_errors=True)
+
+
+def code_digest(*packages: Path) -> str:
+    """Return a digest of every file of these packages, templates and settings included, but not of compiled files."""
+    sources = {
+        f"{package.name}/{file.relative_to(package)}": digest(file)
+        for package in packages
+        for file in sorted(package.rglob("*"))
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    return digest_of(sources)[:12]

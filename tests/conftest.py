@@ -184,9 +184,15 @@ def shared_workers(started_workers, monkeypatch):
 def _mentions(process: Path, places: list[bytes]) -> bool:
     """Test whether a process works in, writes to, maps or names one of these places; its title alone may be wrong."""
     evidence = []
+    links = [process / "cwd"]
     with contextlib.suppress(OSError):  # it has ended meanwhile
-        evidence += [(process / file).read_bytes() for file in ("cmdline", "environ", "maps")]
-        evidence += [os.fsencode(link.readlink()) for link in (process / "cwd", *(process / "fd").iterdir())]
+        links += (process / "fd").iterdir()
+    for link in links:
+        with contextlib.suppress(OSError):  # or has closed this file, and others are still open
+            evidence.append(os.fsencode(link.readlink()))
+    for file in ("cmdline", "environ", "maps"):
+        with contextlib.suppress(OSError):
+            evidence.append((process / file).read_bytes())
     return any(place in text for place in places for text in evidence)
 
 

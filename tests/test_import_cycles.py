@@ -17,6 +17,7 @@ from scipy.sparse.csgraph import connected_components
 ROOT = Path(__file__).parents[1]
 ROOMS = (
     "evidence",
+    "history",
     "recovery",
     "reconstruction",
     "linkage",

@@ -50,6 +50,7 @@ def test_tasks_ask_checks_only_where_a_release_is_judged(path):
         "cli/verify.py",
         "cli/audit.py",
         "cli/attack.py",
+        "cli/erase.py",  # a repaired release must pass the offline checks
         "steps/ingest.py",
         "steps/validate.py",
     }
@@ -94,6 +95,21 @@ def test_no_step_imports_another(path):
 )
 def test_what_steps_use_imports_no_step(path):
     assert {name for name in imports_of(path) if within(name, "tasks.steps")} == set()
+
+
+@pytest.mark.parametrize("path", modules("tasks/series"), ids=named)
+def test_a_series_stands_below_the_steps(path):
+    """Steps, the pipeline and the command line use it; the judge reads its files and shares no code with it."""
+    allowed = ("config", "data", "formats", "kernels", "store", "keys", "errors", "series")
+    ours = {name for name in imports_of(path) if within(name, "tasks") and name != "tasks"}
+    assert {name for name in ours if not within(name, *(f"tasks.{room}" for room in allowed))} == set()
+
+
+@pytest.mark.parametrize("path", modules("tasks") + modules("checks"), ids=named)
+def test_databases_are_for_the_ledger(path):
+    """The judge may read a ledger's file itself."""
+    if any(within(name, "sqlalchemy") for name in imports_of(path)):
+        assert path.parent.name == "series" or named(path) == "checks/history/ledgers.py"
 
 
 @pytest.mark.parametrize("path", modules("tasks/kernels"), ids=named)

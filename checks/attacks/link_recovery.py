@@ -37,7 +37,7 @@ from checks.recovery.person_baseline import Activity
 from checks.recovery.rare_baseline import extend_rare_baseline, fit_rare_baseline
 from checks.recovery.rating_model import RatingModel, fit_taste
 from checks.recovery.real_cells import RealCells, hold_real_ratings
-from checks.recovery.spectral import find_directions
+from checks.recovery.spectral import Score, find_directions
 from checks.registry import check
 from checks.result import Finding, Outcome
 from checks.stats import Z95, Risk, find_exposed, interval_z
@@ -96,7 +96,7 @@ def run(case: Case, threshold: float) -> Finding:
     """Measure how much more often flagged links are right than taste explains, for all heads, groups and people."""
     part = sampled(case, "recovery")
     cells = RealCells.of(part)
-    chance = CellBaseline.fitted(part, cells)
+    chance = CellBaseline.kept(case, part, cells)
     items = rare_items(chance)
     candidates = int(chance.open_cells[items].sum())
     heads = [head for head in HEADS if head <= LARGEST_SHARE * candidates]
@@ -109,9 +109,12 @@ def run(case: Case, threshold: float) -> Finding:
     flags = flag_links(
         tables if part is case else lambda: read_tables(case.release), directions, whole, items
     )
-    attacked = _Attacked(part, rare, items, tables, heads)
+    attacked = _Attacked(part, cells, rare, items, tables, heads)
     baseline = _taste_baseline(attacked)
-    found = [_beyond_taste(_head(case, whole, flags, head), baseline[head]) for head in heads]
+    found = [
+        _beyond_taste(head, baseline[size])
+        for size, head in zip(heads, _heads(case, whole, flags, heads), strict=True)
+    ]
     exposed_groups, exposed_people = _exposed(case, whole, flags)
     worst = max(found, key=lambda head: head.decisive)
     positive, positive_text = _positive_control(attacked, baseline, threshold)
@@ -150,31 +153,40 @@ def _not_applicable(case: Case, chance: CellBaseline, candidates: int) -> Findin
     )
 
 
-def _head(case: Case, chance: CellBaseline, flags: list[Flags], size: int) -> Head:
-    """Return the head of the score that exceeds popularity and activity most."""
-    return max((_measure(case, chance, one, size) for one in flags), key=lambda head: head.excess)
+def _heads(case: Case, chance: CellBaseline, flags: list[Flags], sizes: list[int]) -> list[Head]:
+    """Return for each size the head of the score that exceeds popularity and activity most."""
+    of_scores = [_measure_heads(case, chance, one, sizes) for one in flags]
+    return [max(of_size, key=lambda head: head.excess) for of_size in zip(*of_scores, strict=True)]
 
 
-def _measure(case: Case, chance: CellBaseline, flags: Flags, size: int) -> Head:
-    """Compare the first flags of a score with what popularity and activity explain; a group is one cluster."""
-    keys = flags.overall[:size]
-    if not len(keys):  # a model that knows none of these items flags nothing
-        return Head(0, str(flags.score), 0.0, 0.0, 0.5, 0.0)
-    right, expected = hold_real_ratings(case, keys).astype(float), chance.of(keys)
-    _, cluster = np.unique(keys // case.release.n_items, return_inverse=True)
+def _measure_heads(case: Case, chance: CellBaseline, flags: Flags, sizes: list[int]) -> list[Head]:
+    """Look up the flags of a score once, and measure the first ones of each size."""
+    keys = flags.overall[: max(sizes)]
+    groups, right = keys // case.release.n_items, hold_real_ratings(case, keys).astype(float)
+    expected = chance.of(keys)
+    return [_measure(flags.score, groups[:size], right[:size], expected[:size]) for size in sizes]
+
+
+def _measure(score: Score, groups: np.ndarray, right: np.ndarray, expected: np.ndarray) -> Head:
+    """Compare flags with what popularity and activity explain; a group is one cluster."""
+    if not len(groups):  # a model that knows none of these items flags nothing
+        return Head(0, str(score), 0.0, 0.0, 0.5, 0.0)
+    _, cluster = np.unique(groups, return_inverse=True)
     trials = np.bincount(cluster)
     gain = float((right - expected).mean())
     apart = np.bincount(cluster, right - expected) - gain * trials
-    groups = len(trials)
-    between = np.sqrt((apart**2).sum() * groups / max(1, groups - 1)) / len(keys) if groups > 1 else 0.5
-    within = np.sqrt(max(right.mean() * (1 - right.mean()), 1 / len(keys)) / len(keys))
+    clusters = len(trials)
+    between = (
+        np.sqrt((apart**2).sum() * clusters / max(1, clusters - 1)) / len(groups) if clusters > 1 else 0.5
+    )
+    within = np.sqrt(max(right.mean() * (1 - right.mean()), 1 / len(groups)) / len(groups))
     return Head(
-        len(keys),
-        str(flags.score),
+        len(groups),
+        str(score),
         float(right.mean()),
         float(expected.mean()),
         float(max(between, within)),
-        trials.max() / len(keys),
+        trials.max() / len(groups),
     )
 
 
@@ -190,6 +202,7 @@ class _Attacked:
     """Hold what the attacks on other profiles of the same groups share."""
 
     part: Case
+    cells: RealCells
     chance: CellBaseline
     items: np.ndarray
     tables: Tables
@@ -219,7 +232,7 @@ def _taste_gains(attacked: _Attacked, draw: int) -> list[float]:
     part = attacked.part
     model, judged = _model_of_half(part, draw)
     flags = attacked.flags(model, judged)
-    return [_head(part, attacked.chance, flags, head).excess for head in attacked.heads]
+    return [head.excess for head in _heads(part, attacked.chance, flags, attacked.heads)]
 
 
 def _model_of_half(part: Case, draw: int) -> tuple[RatingModel, np.ndarray]:
@@ -269,9 +282,11 @@ def _profiles(part: Case, model: RatingModel, groups: np.ndarray, tables: Tables
 def _exposed(case: Case, chance: CellBaseline, flags: list[Flags]) -> tuple[int, int]:
     """Count groups, and people, of whose flags more than half beyond the baseline are right."""
     activity = Activity.fitted(case)
-    keys = [one.of_groups[:, :size] for one in flags if len(one.of_groups) for size in OF_EACH_GROUP]
-    tallies = [count_links(case, chance, activity, some) for some in keys]
-    groups, people = (find_exposed([tally[who] for tally in tallies]) for who in (0, 1))
+    keys = [one.of_groups for one in flags if len(one.of_groups)]
+    tallies = [count_links(case, chance, activity, some, OF_EACH_GROUP) for some in keys]
+    groups, people = (
+        find_exposed([tally for of_sizes in tallies for tally in of_sizes[who]]) for who in (0, 1)
+    )
     return int(groups.sum()), int(people.sum())
 
 
@@ -283,17 +298,17 @@ def _positive_control(
 ) -> tuple[bool, str]:
     """Test that the attack finds leverage: a few groups in whose profiles the rare items they rated stand out."""
     part, everybody = attacked.part, np.arange(attacked.part.release.n_groups)
-    span, n_items = part.release.high - part.release.low, part.release.n_items
+    span = part.release.high - part.release.low
     model, _ = _model_of_half(part, 0)
     table = _profiles(part, model, everybody, attacked.tables)
-    keys = (everybody[:, None] * n_items + attacked.items).ravel()
-    rated = hold_real_ratings(part, keys).reshape(len(everybody), -1) & ~np.isnan(table[:, attacked.items])
+    rated = np.zeros(table.shape, bool)
+    rated[attacked.cells.groups, attacked.cells.items] = True
+    rated = rated[:, attacked.items] & ~np.isnan(table[:, attacked.items])
     for group in np.argsort(-rated.sum(axis=1), kind="stable")[:PLANTED_GROUPS]:
         table[group, attacked.items[rated[group]]] += PLANTED_SHARE * span
     flags = attacked.flags_of(np.clip(table, part.release.low, part.release.high), everybody, attacked.items)
-    found = [
-        _beyond_taste(_head(part, attacked.chance, flags, head), taste) for head, taste in baseline.items()
-    ]
+    heads = _heads(part, attacked.chance, flags, attacked.heads)
+    found = [_beyond_taste(head, taste) for head, taste in zip(heads, baseline.values(), strict=True)]
     best = max(found, key=lambda head: head.interval[0])
     return best.interval[0] > threshold, f"Control, planted leverage: {best}."
 
@@ -308,7 +323,7 @@ def _negative_control(
         groups, items = np.divmod(one.overall[:size], case.release.n_items)
         keys = other[groups].astype(np.int64) * case.release.n_items + items
         moved.append(replace(one, overall=keys))
-    worst = _head(case, chance, moved, size)
+    (worst,) = _heads(case, chance, moved, [size])
     return worst.interval[0] <= threshold, (
         f"Groups shuffled: {worst.rate:.2f} of {worst.size:,} right, {worst.expected:.2f} expected."
     )

@@ -63,7 +63,7 @@ def run(case: Case, threshold: float) -> Finding:
     lower one); nobody may be exposed."""
     part = sampled(case, "recovery")
     cells = RealCells.of(part)
-    chance = CellBaseline.fitted(part, cells)
+    chance = CellBaseline.kept(case, part, cells)
     published = hold_tables(read_tables(part.release))
     whole = None
     if part is not case and chance.overall <= CERTAIN:

@@ -139,6 +139,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "unit": _one_of("rating", "z-score"),
     "series": _one_of("checked", "unchecked"),
     "withheld": _object(users=_whole, items=_whole, why=_reason),
+    "revision": _object(number=_whole, replaces=_text("[0-9a-f]{64}"), groups_left_out=_whole),
     "files": _digests,
     "checks": _verdicts,
     "code_version": _text(r"[0-9A-Za-z.+-]{1,64}"),

@@ -21,7 +21,7 @@ MAX_SETS = 2_000_000
 MAX_PAIRS = 20_000_000_000  # of items together in a record or rated by one person: some ten minutes
 
 
-@check("diversity", threshold=1, offline=True, larger_is_safer=True)
+@check("diversity", threshold=1, offline=True, larger_is_safer=True, whole=True)
 def run(case: Case, threshold: float) -> Finding:
     """Count the fewest groups around an item or a rated b-set; at least the manifest's l (and the threshold, if
     higher)."""

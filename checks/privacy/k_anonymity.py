@@ -3,7 +3,7 @@
 Every person listed must share their published profile, items and ratings alike, with at least k − 1 others. Profiles
 are compared by content; neither the group's `size` nor anything else the release states about itself is trusted. Group
 numbers are published too, so the people under one number must be at least k as well. With the source at hand only
-people who are in it count: invented members hide no one.
+people who are in it count, or were in an earlier release of the store: invented members hide no one.
 
 Methods that publish single people (perturbation, suppression, obfuscation) cannot hold k as such. The gate judges them
 by the chance of naming a person instead (upper bound ≤ 1/k in every re-identification attack, docs/leaks-and-bars.md),
@@ -20,11 +20,12 @@ import pyarrow.compute as pc
 from checks.evidence.case import Case
 from checks.evidence.method_rules import rules_of
 from checks.evidence.release_view import ReleaseView
+from checks.history.history import known_people
 from checks.registry import check
 from checks.result import Finding
 
 
-@check("k-anonymity", threshold=2, offline=True, larger_is_safer=True)
+@check("k-anonymity", threshold=2, offline=True, larger_is_safer=True, whole=True)
 def run(case: Case, threshold: float) -> Finding:
     """Return the smallest set of people with one published profile; at least the manifest's k (and the threshold, if
     higher)."""
@@ -35,7 +36,7 @@ def run(case: Case, threshold: float) -> Finding:
     twice = len(release.pseudonyms) - len(people)
     ambiguous = len(release.groups) - len(np.unique(release.groups))
     per_group, per_profile = _counts(case, people)
-    invented = 0 if case.offline else int(release.listed.sum() - case.members.sum())
+    invented = 0 if case.offline else int(release.listed.sum() - _real_members(case).sum())
     smallest = int(min(per_profile.min(), per_group.min())) if release.n_groups else 0
     if without_group or ambiguous:
         smallest = 0
@@ -98,8 +99,14 @@ def _counts(case: Case, people: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     rows = release.row_of_member[people]
     per_group = np.bincount(rows[rows >= 0], minlength=release.n_groups)
     if not case.offline:
-        per_group = np.minimum(per_group, case.members)
+        per_group = np.minimum(per_group, _real_members(case))
     return per_group, np.bincount(release.profile_of_group, weights=per_group).astype(np.int64)
+
+
+def _real_members(case: Case) -> np.ndarray:
+    """Count per group the people of the source, and those of earlier releases who have left it since."""
+    rows = case.truth.row_of_user[known_people(case)]
+    return np.bincount(rows[rows >= 0], minlength=case.release.n_groups)
 
 
 def _distinct_people(release: ReleaseView) -> np.ndarray:

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from checks.evidence.case import Case
 from checks.evidence.file_metadata import dated_before_their_data, foreign_metadata, row_group_sizes
 from checks.evidence.source_matrix import NOWHERE
+from checks.history.history import listed_before
 from checks.privacy.pseudonyms import pseudonym_cores, ranks_of, strip_common_ends
 from checks.registry import check
 from checks.result import Finding
@@ -39,7 +40,7 @@ class Dependence:
     chance: float
 
 
-@check("ordering", threshold=0, as_published=True)
+@check("ordering", threshold=0, as_published=True, whole=True)
 def run(case: Case, threshold: float) -> Finding:
     """Count orders of the release that follow an order of the source, and metadata that no published column explains;
     none is allowed."""
@@ -165,13 +166,16 @@ def _row_groups(case: Case, groups: dict[str, np.ndarray]) -> Iterator[Dependenc
 
 
 def _items(case: Case) -> Iterator[Dependence]:
-    """Yield whether items that are not in the order of their ids are in that of the source."""
+    """Yield whether items that are not in the order of their ids are in that of the source.
+
+    The catalogue of a series grows by batches, which follow time: only the order inside the newest batch is tested.
+    """
     items, first = case.release.items, case.truth.first_item_rows
     numbers = pa.array(strip_common_ends(items.to_pylist()), pa.string())  # "item 2" before "item 10"
     catalogue = (ranks_of(items), _as_text(items), ranks_of(numbers))
     if first is None or any((np.diff(rank) > 0).all() for rank in catalogue):
         return
-    values = np.where(first < NOWHERE, first, np.nan)
+    values = np.where((first < NOWHERE) & ~listed_before(case), first, np.nan)
     yield from _compared(case, "items", "source row", np.arange(len(items), dtype=float), values)
 
 

@@ -25,7 +25,7 @@ SAMPLE = 2000
 LARGEST_Z = 5.0
 
 
-@check("pseudonyms", threshold=0, as_published=True)
+@check("pseudonyms", threshold=0, as_published=True, whole=True)
 def run(case: Case, threshold: float) -> Finding:
     """Count people whose pseudonym is an id, contains their id or a plain hash of it, or reveals its order or their
     attributes; none is allowed."""

@@ -1,10 +1,12 @@
 """Model how often a published cell holds a real rating anyway, by the item's popularity and the group's activity."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from checks.evidence.case import Case
+from checks.evidence.profiles import Profiles
 from checks.recovery.real_cells import RealCells
 
 ROUNDS = 30
@@ -42,6 +44,11 @@ class CellBaseline:
         return likely <= -np.log1p(-CERTAIN)
 
     @classmethod
+    def kept(cls, case: Case, part: Case, cells: RealCells) -> "CellBaseline":
+        """Return the model of a sample of a case (or of all of it); it is fitted once for all checks."""
+        return case.cached(("cell baseline", part.release.n_groups), lambda: cls.fitted(part, cells))
+
+    @classmethod
     def fitted(cls, case: Case, cells: RealCells) -> "CellBaseline":
         """Fit the model: Newton steps on groups and items in turn until rows and columns add up to the real ratings."""
         by_group = np.bincount(cells.groups[cells.is_published], minlength=case.release.n_groups)
@@ -54,11 +61,10 @@ class CellBaseline:
         share = by_item / np.maximum(published, 1)
         activity, popularity = np.ones(len(by_group)), -np.log1p(-np.minimum(share, 1 - 1e-6))
         for turn in range(ROUNDS):
-            rows, columns = _margins(case, activity, popularity)
             if turn % 2:
-                popularity = newton_step(popularity, by_item, *columns)
+                popularity = newton_step(popularity, by_item, *_by_item(case, activity, popularity))
             else:
-                activity = newton_step(activity, by_group, *rows)
+                activity = newton_step(activity, by_group, *_by_group(case, activity, popularity))
         overall = float(by_item.sum() / max(1, published.sum()))
         model = cls(activity, popularity, share, np.zeros(len(by_item), dtype=np.int64), overall)
         for block in case.release.blocks():
@@ -69,12 +75,30 @@ class CellBaseline:
         return model
 
 
-def _margins(
+def _by_group(case: Case, activity: np.ndarray, popularity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the expected real cells per group, with their slope."""
+    expected, slopes = np.zeros(len(activity)), np.zeros(len(activity))
+    for block, absent, _ in _absent(case, activity, popularity):
+        expected[block.rows_slice] = np.diff(block.indptr) - absent.sum(axis=1, dtype=np.float64)
+        slopes[block.rows_slice] = absent @ popularity.astype(np.float32)
+    return expected, slopes
+
+
+def _by_item(case: Case, activity: np.ndarray, popularity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the expected real cells per item, with their slope."""
+    expected, slopes = np.zeros(len(popularity)), np.zeros(len(popularity))
+    for block, absent, there in _absent(case, activity, popularity):
+        published = block.rows if there is None else there.sum(axis=0)
+        expected += published - absent.sum(axis=0, dtype=np.float64)
+        slopes += activity[block.rows_slice].astype(np.float32) @ absent
+    return expected, slopes
+
+
+def _absent(
     case: Case, activity: np.ndarray, popularity: np.ndarray
-) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """Return the expected real cells per group and per item, each with its slope."""
-    rows, row_slopes = np.zeros(len(activity)), np.zeros(len(activity))
-    columns, column_slopes = np.zeros(len(popularity)), np.zeros(len(popularity))
+) -> Iterator[tuple[Profiles, np.ndarray, np.ndarray | None]]:
+    """Yield the blocks of the release, for every cell the chance that it is published and holds no real rating, and
+    which are published (None: all)."""
     for block in case.release.blocks():
         own = activity[block.rows_slice]
         absent = np.outer(-own.astype(np.float32), popularity.astype(np.float32))
@@ -82,13 +106,7 @@ def _margins(
         there = None if block.items is None else block.pattern().toarray()
         if there is not None:
             absent *= there
-        lengths = np.diff(block.indptr)
-        per_item = block.rows if there is None else there.sum(axis=0)
-        rows[block.rows_slice] = lengths - absent.sum(axis=1, dtype=np.float64)
-        row_slopes[block.rows_slice] = absent @ popularity.astype(np.float32)
-        columns += per_item - absent.sum(axis=0, dtype=np.float64)
-        column_slopes += own.astype(np.float32) @ absent
-    return (rows, row_slopes), (columns, column_slopes)
+        yield block, absent, there
 
 
 def newton_step(now: np.ndarray, wanted: np.ndarray, expected: np.ndarray, slope: np.ndarray) -> np.ndarray:

@@ -54,11 +54,12 @@ def flag_links(
         groups = np.arange(start, start + len(table)) if rows is None else rows[start : start + len(table)]
         closed = np.isnan(table[:, items])
         closed |= ~chance.in_doubt_of(groups, items)
-        left = directions.groups(table).astype(np.float32)
+        around = centred(table, directions.mean)
+        left, around = directions.coordinates(around).astype(np.float32), around[:, items]
         for number, score in enumerate(scores):
             value = left[:, : score.rank] @ right[number].T
             if score.left_over:
-                value -= centred(table, directions.mean)[:, items]
+                value -= around
             if not score.signed:
                 np.abs(value, out=value)
             value[closed] = -np.inf

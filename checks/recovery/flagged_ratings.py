@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 
 from checks.evidence.case import Case
 from checks.evidence.groups import GroupBlock
@@ -133,13 +134,10 @@ class FlaggedRatings:
         if sole is None or not len(sole.truth):
             return
         release = self._case.release
-        rest = table - fitted
-        there = ~np.isnan(rest)
-        level = np.where(there, rest, 0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
-        row = sole.groups - start
+        level, row = _levels(table - fitted), sole.groups - start
         guess = np.clip(fitted[row, sole.items] + level[row], release.low, release.high)
         score = np.abs(sole.values - guess) * self._case.members[sole.groups]
-        first = np.argsort(-score, kind="stable")[: max(SMALL_HEADS)]
+        first = _largest(score, max(SMALL_HEADS))
         rows = np.column_stack([score[first], sole.groups[first], self._right(sole, first, guess).T])
         kept = np.concatenate([self._heads[number], rows])
         self._heads[number] = kept[np.argsort(-kept[:, 0], kind="stable")[: max(SMALL_HEADS)]]
@@ -164,10 +162,7 @@ class FlaggedRatings:
         self, counts: np.ndarray, sole: _Sole, owner: np.ndarray, guess: np.ndarray, score: np.ndarray
     ) -> None:
         """Count per owner (a group or a person) and size the cells, and those each reading and each guess has right."""
-        order = np.lexsort((-score, owner))
-        _, starts = runs(owner[order])
-        rank = np.arange(len(order)) - np.repeat(starts[:-1], np.diff(starts))
-        order, rank = order[rank < max(self._sizes)], rank[rank < max(self._sizes)]
+        order, rank = _largest_of_runs(score, runs(owner)[1], max(self._sizes))
         right = self._right(sole, order, guess)
         for of_size, size in zip(counts, self._sizes, strict=True):
             some = order[rank < size]
@@ -202,3 +197,45 @@ class FlaggedRatings:
             for collected in (self._groups, self._people)
         )
         return groups, people
+
+
+def _levels(rest: np.ndarray) -> np.ndarray:
+    """Return the mean of each row over the cells that are not NaN; 0 without any."""
+    gaps = np.isnan(rest)
+    if not gaps.any():
+        return rest.sum(axis=1) / np.int64(rest.shape[1])
+    return np.where(gaps, 0, rest).sum(axis=1) / np.maximum((~gaps).sum(axis=1), 1)
+
+
+def _largest(score: np.ndarray, size: int) -> np.ndarray:
+    """Return where the largest scores are, best first; of equal ones the first counts more."""
+    among = np.arange(len(score))
+    if len(score) > size:
+        among = np.flatnonzero(score >= np.partition(score, len(score) - size)[len(score) - size])
+    return among[np.argsort(-score[among], kind="stable")[:size]]
+
+
+@njit(cache=True, nogil=True)
+def _largest_of_runs(score, starts, size):  # type: ignore[no-untyped-def]
+    """Return where the largest scores of each run are, run by run and best first, of equal ones the first; and the rank
+    of each within its run."""
+    number = 0
+    for run in range(len(starts) - 1):
+        number += min(size, starts[run + 1] - starts[run])
+    order, rank = np.empty(number, np.int64), np.empty(number, np.int64)
+    begin = 0
+    for run in range(len(starts) - 1):
+        count = 0
+        for place in range(starts[run], starts[run + 1]):
+            if count == size and not score[place] > score[order[begin + size - 1]]:
+                continue
+            at = begin + min(count, size - 1)
+            while at > begin and score[order[at - 1]] < score[place]:
+                order[at] = order[at - 1]
+                at -= 1
+            order[at] = place
+            count = min(count + 1, size)
+        for at in range(count):
+            rank[begin + at] = at
+        begin += count
+    return order, rank

@@ -116,23 +116,36 @@ def robust_fit(tables: Tables, shape: tuple[int, int], rank: int, step: float) -
     basis = random_basis(random, shape[1], width).astype(np.float32)
     cut = np.inf
     for turn in range(ROUNDS):
-        fit, basis, typical = _round(tables, shape, fit, basis, rank, cut)
+        fit, turned, errors = _round(tables, shape, fit, basis, rank, cut, trusting=turn < TRUSTING_ROUNDS)
         if turn >= TRUSTING_ROUNDS:
+            typical = float(np.median(errors)) if len(errors) else np.inf  # no residuals to set the cut by
             cut = max(CUT * typical, 0.6 * step)
+        if turn < ROUNDS - 1:
+            basis = orthonormal(turned).astype(np.float32)
     return replace(fit, cut=cut)
 
 
 def _round(
-    tables: Tables, shape: tuple[int, int], fit: Fit, basis: np.ndarray, rank: int, cut: float
-) -> tuple[Fit, np.ndarray, float]:
-    """Pass over the release once: fill, project, and turn the subspace towards the filled matrix."""
+    tables: Tables,
+    shape: tuple[int, int],
+    fit: Fit,
+    basis: np.ndarray,
+    rank: int,
+    cut: float,
+    *,
+    trusting: bool,
+) -> tuple[Fit, np.ndarray, np.ndarray]:
+    """Pass over the release once: fill, project, and turn the subspace towards the filled matrix. While every cell is
+    trusted, the fit so far is used for gaps alone, and no errors are measured."""
     scores = np.zeros((shape[0], basis.shape[1]), dtype=np.float32)
     turned = np.zeros((shape[1], basis.shape[1]))
     sums = np.zeros(shape[1])
     errors = []
     for start, table in tables():
-        filled = fit.rows(start, len(table))
-        errors.append(np.abs(table.ravel()[::SAMPLE_STRIDE] - filled.ravel()[::SAMPLE_STRIDE]))
+        used = not trusting or np.isnan(table).any()
+        filled = fit.rows(start, len(table)) if used else np.zeros_like(table)
+        if not trusting:
+            errors.append(np.abs(table.ravel()[::SAMPLE_STRIDE] - filled.ravel()[::SAMPLE_STRIDE]))
         _fill(table, fit.mean, np.float32(cut), filled, sums)
         projected = filled @ basis
         scores[start : start + len(table)] = projected
@@ -142,10 +155,8 @@ def _round(
     # The mean moves by what the fit does not already explain of it.
     moved -= (scores.mean(axis=0) @ main) @ (basis @ main).T
     better = Fit(fit.mean + moved, scores @ main, basis @ main)
-    sample = np.concatenate(errors)
-    sample = sample[~np.isnan(sample)]
-    typical = float(np.median(sample)) if len(sample) else np.inf  # no residuals to set the cut by
-    return better, orthonormal(turned).astype(np.float32), typical
+    sample = np.concatenate([np.zeros(0, np.float32), *errors])
+    return better, turned, sample[~np.isnan(sample)]
 
 
 @njit(cache=True, nogil=True)

@@ -16,6 +16,7 @@ Fitted = Callable[
 ]  # a fit's values for a block: its first group, its table
 EDGE_SHARE = 0.075  # of the scale at each end, where clipping looks like a residual
 FITTED_EDGE_SHARE = EDGE_SHARE * 2 / 3
+AT_ONCE = 250_000  # cells
 
 
 class Collector(Protocol):
@@ -55,7 +56,7 @@ class CellFilter:
 class _Largest:
     """Keep the cells with the largest scores so far; of equal ones the first in the release.
 
-    They are sorted only when as many have arrived as are wanted. `least` is the score a cell needs to be among them.
+    The others are dropped when as many have arrived as are wanted. `least` is the score a cell needs to be among them.
     """
 
     size: int
@@ -68,23 +69,29 @@ class _Largest:
         self._parts.append((keys, scores))
         self._waiting += len(keys)
         if self._waiting >= self.size:
-            self._sort()
+            self._drop()
 
     def keys(self) -> np.ndarray:
         """Return the keys of the kept cells, largest score first."""
-        if self._parts:
-            self._sort()
-        return self._parts[0][0] if self._parts else np.empty(0, np.int64)
+        if not self._parts:
+            return np.empty(0, np.int64)
+        self._drop()
+        keys, scores = self._parts[0]
+        return keys[self._first(keys, scores)]
 
-    def _sort(self) -> None:
+    def _drop(self) -> None:
         keys, scores = map(np.concatenate, zip(*self._parts, strict=True))
         if len(scores) > self.size:
-            near = scores >= np.partition(scores, -self.size)[-self.size]
+            self.least = float(np.partition(scores, -self.size)[-self.size])
+            near = np.flatnonzero(scores >= self.least)
+            if len(near) > 2 * self.size:  # many equal ones
+                near = near[self._first(keys[near], scores[near])]
             keys, scores = keys[near], scores[near]
-        order = np.lexsort((keys, -scores))[: self.size]
-        self._parts, self._waiting = [(keys[order], scores[order])], 0
-        if len(order) == self.size:
-            self.least = float(scores[order[-1]])
+        self._parts, self._waiting = [(keys, scores)], 0
+
+    def _first(self, keys: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Return where the wanted cells are, largest score first."""
+        return np.lexsort((keys, -scores))[: self.size]
 
 
 class LargestResiduals:
@@ -100,8 +107,14 @@ class LargestResiduals:
         """Begin a block; nothing is needed."""
 
     def add(self, number: int, start: int, table: np.ndarray, fitted: np.ndarray) -> None:
-        """Merge the block's largest residuals with those kept so far."""
-        heads = self._found[number]
+        """Merge the block's largest residuals with those kept so far, some groups at a time: after the first of them it
+        is known which cells are far too small."""
+        step = max(1, AT_ONCE // max(1, table.shape[1]))
+        for first in range(0, len(table), step):
+            part = slice(first, first + step)
+            self._add(self._found[number], start + first, table[part], fitted[part])
+
+    def _add(self, heads: list[_Largest], start: int, table: np.ndarray, fitted: np.ndarray) -> None:
         n_items, rows = self._case.release.n_items, slice(start, start + len(table))
         members = self._case.members[rows].astype(np.float32)
         lowest = np.float32(min((head.least for head in heads if head.size), default=np.inf))

@@ -25,17 +25,20 @@ def fit_rare_baseline(
     by_item = np.bincount(column[cells.items[rare]], minlength=len(items))
     activity = np.ones(groups)
     popularity = -np.log1p(-np.minimum(chance.share[items], 1 - 1e-6))
+    published = [(slice(start, start + len(table)), ~np.isnan(table[:, items])) for start, table in tables()]
     for turn in range(ROUNDS):
         rows, columns = np.zeros((2, groups)), np.zeros((2, len(items)))
-        for start, table in tables():
-            own = activity[start : start + len(table)]
-            absent = np.exp(np.outer(-own, popularity))
-            there = ~np.isnan(table[:, items])
+        for block, there in published:
+            own = activity[block]
+            absent = np.outer(-own, popularity)
+            np.exp(absent, out=absent)
             absent *= there
-            rows[0, start : start + len(table)] = there.sum(axis=1) - absent.sum(axis=1)
-            rows[1, start : start + len(table)] = absent @ popularity
-            columns[0] += there.sum(axis=0) - absent.sum(axis=0)
-            columns[1] += own @ absent
+            if turn % 2:
+                columns[0] += there.sum(axis=0) - absent.sum(axis=0)
+                columns[1] += own @ absent
+            else:
+                rows[0, block] = there.sum(axis=1) - absent.sum(axis=1)
+                rows[1, block] = absent @ popularity
         if turn % 2:
             popularity = newton_step(popularity, by_item, *columns)
         else:

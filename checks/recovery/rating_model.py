@@ -121,24 +121,23 @@ def _solve(ratings: sp.csr_array, overall: float, other: np.ndarray, ridge: Ridg
 def _solve_rows(indptr, indices, values, features, offsets, ridge, out):  # type: ignore[no-untyped-def]
     """Solve each row's ridge regression on the features of what it rated, and a constant."""
     rank = features.shape[1]
-    width = rank + 1
     factors_each, factors_once, level_each, level_once = ridge
-    gram, right, own = np.empty((width, width)), np.empty(width), np.ones(width, np.float32)
+    longest = 0
     for row in range(len(indptr) - 1):
-        count = indptr[row + 1] - indptr[row]
+        longest = max(longest, indptr[row + 1] - indptr[row])
+    known, errors = np.ones((longest, rank + 1)), np.empty(longest)
+    for row in range(len(indptr) - 1):
+        begin, count = indptr[row], indptr[row + 1] - indptr[row]
         if count == 0:
             continue
-        gram[:], right[:] = 0.0, 0.0
-        for place in range(indptr[row], indptr[row + 1]):
-            item = indices[place]
-            own[:rank] = features[item]
-            error = values[place] - offsets[item]
-            for a in range(width):
-                right[a] += own[a] * error
-                for b in range(a + 1):
-                    gram[a, b] += own[a] * own[b]
-        for a in range(width):
-            for b in range(a):
-                gram[b, a] = gram[a, b]
-            gram[a, a] += factors_each * count + factors_once if a < rank else level_each * count + level_once
-        out[row] = np.linalg.solve(gram, right).astype(np.float32)
+        for number in range(count):
+            item = indices[begin + number]
+            for a in range(rank):
+                known[number, a] = features[item, a]
+            errors[number] = values[begin + number] - offsets[item]
+        own = known[:count]
+        gram = own.T @ own  # by BLAS: a sum over the ratings in a loop here takes twice as long
+        for a in range(rank):
+            gram[a, a] += factors_each * count + factors_once
+        gram[rank, rank] += level_each * count + level_once
+        out[row] = np.linalg.solve(gram, errors[:count] @ own).astype(np.float32)

@@ -59,8 +59,7 @@ class SmallHeads:
         if self._hides_links:
             activity = Activity.fitted(self._case)
             for keys in self._groups.keys.values():
-                for size in OF_EACH:
-                    of_groups, of_people = count_links(self._case, self._chance, activity, keys[:, :size])
-                    groups.append(of_groups)
-                    people.append(of_people)
+                of_groups, of_people = count_links(self._case, self._chance, activity, keys, OF_EACH)
+                groups += of_groups
+                people += of_people
         return int(find_exposed(groups).sum()), int(find_exposed(people).sum())

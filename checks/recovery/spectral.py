@@ -7,12 +7,11 @@ item's direction to length 1 makes rare items comparable with popular ones. What
 cell scores it too: ratings that were not predicted at all are not low rank.
 """
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from checks.recovery.low_rank_fit import Table, Tables
+from checks.recovery.low_rank_fit import Tables
 from checks.recovery.subspace import iterate, random_basis, strongest
 
 RANKS = (4, 8, 12, 16, 18, 24, 40)
@@ -59,7 +58,11 @@ class Directions:
 
     def groups(self, table: np.ndarray) -> np.ndarray:
         """Return the coordinates of groups (left singular vectors), from their published values."""
-        return (centred(table, self.mean) @ self.basis) / self.strength
+        return self.coordinates(centred(table, self.mean))
+
+    def coordinates(self, around: np.ndarray) -> np.ndarray:
+        """Return the coordinates of groups from their centred values."""
+        return (around @ self.basis) / self.strength
 
     def items(self, score: Score) -> np.ndarray:
         """Return what a group's coordinates are multiplied with, for every item: its direction, of length 1, or, to see
@@ -84,17 +87,21 @@ def centred(table: np.ndarray, mean: np.ndarray) -> np.ndarray:
 
 
 def find_directions(tables: Tables, shape: tuple[int, int]) -> Directions:
-    """Find the main directions of a release given as blocks of groups, by subspace iteration."""
+    """Find the main directions of a release given as blocks of groups, by subspace iteration.
+
+    The centred values are held: each of a dozen passes needs them, and a sample of a release is small enough.
+    """
     total, count = np.zeros(shape[1]), np.zeros(shape[1])
     for _, table in tables():
         total += np.nansum(table, axis=0, dtype=np.float64)
         count += (~np.isnan(table)).sum(axis=0)
     mean = (total / np.maximum(count, 1)).astype(np.float32)
+    blocks = [centred(table, mean) for _, table in tables()]
     width = max(1, min(max(RANKS) + OVERSAMPLE, min(shape) - 1))
 
     def multiply(basis: np.ndarray) -> np.ndarray:
         product = np.zeros((shape[1], basis.shape[1]))
-        for block in _centred(tables(), mean):
+        for block in blocks:
             product += block.T @ (block @ basis)
         return product
 
@@ -107,8 +114,3 @@ def find_directions(tables: Tables, shape: tuple[int, int]) -> Directions:
         real[0] = True
         strength[0] = 1.0
     return Directions(mean, (basis @ vectors[:, real]).astype(np.float32), strength[real])
-
-
-def _centred(tables: Iterable[Table], mean: np.ndarray) -> Iterator[np.ndarray]:
-    for _, table in tables:
-        yield centred(table, mean)

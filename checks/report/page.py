@@ -64,8 +64,8 @@ def _facts(manifest: dict[str, Any], *, single: bool) -> dict[str, str]:
         f"{records} per item (l)": f"at least {privacy['l']:,}",
         "Items an attacker may know (b)": f"{privacy['b']:,}",
         "Scale and step": _scale(manifest),
-        "Withheld": f"{withheld.get('users', 0)} people, {withheld.get('items', 0)} items",
-        "Earlier releases of the same people": "see the check series",
+        "Withheld": _withheld(withheld, counted=manifest["series"] != "checked"),
+        "Other releases of the same people": _series(manifest),
     }
 
 
@@ -78,6 +78,18 @@ def _promises(privacy: dict[str, Any], *, single: bool) -> dict[str, str]:
         "People who share a profile (k)": f"at least {k:,}",
         "Real ratings behind a cell": f"at least {contributors:,}, or none",
     }
+
+
+def _withheld(withheld: dict[str, Any], *, counted: bool) -> str:
+    """Say who and what is left out; in a series people who wait are rounded to groups and items are not counted."""
+    people, items = withheld.get("users", 0), withheld.get("items", 0)
+    return f"{people} people, {items} items" if counted else f"about {people} people, who wait"
+
+
+def _series(manifest: dict[str, Any]) -> str:
+    if manifest["series"] == "checked":
+        return "judged together with this one; see the checks of the series"
+    return "this release must stay the only one; see the check series"
 
 
 def _scale(manifest: dict[str, Any]) -> str:

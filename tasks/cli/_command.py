@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tasks.errors import UsageError
+from tasks.store import read_json
 
 if TYPE_CHECKING:
     from checks.result import Verdict
@@ -51,6 +52,18 @@ def require_directory(path: str | Path, argument: str) -> Path:
     if not path.is_dir():
         raise UsageError("there is no such directory", where=f"{argument} {path}", remedy="check the path")
     return path
+
+
+def require_offered(published: Path) -> None:
+    """Refuse a release that was withdrawn: its directory holds a tombstone and no manifest."""
+    stone = published / "tombstone.json"
+    if stone.exists() and not (published / "manifest.json").exists():
+        facts = read_json(stone)
+        raise UsageError(
+            f"this release was withdrawn on {facts['withdrawn_at'][:10]}: {facts['reason']}",
+            where=str(published),
+            remedy="use a repaired release beside it (<snapshot>-rN), if there is one, or a later snapshot",
+        )
 
 
 def verdict_result(verdict: "Verdict", published: Path) -> CommandResult:

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from tasks.cli._outlook_table import show_outlook
 from tasks.progress import Progress as ProgressReport
 from tasks.progress import log_progress
 from tasks.studies.compare.plot import label
@@ -53,8 +54,14 @@ def show(result: dict[str, Any]) -> None:
     if "original" in result:
         _comparison(result)
         return
+    if "outlook" in result:
+        show_outlook(result, OUT)
+        return
     for key, value in result.items():
         if key in ("checks", "cells", "rows", "results", "advice", "larger_k"):  # the refusal says which k
+            continue
+        if key in ("releases", "budget", "problems"):
+            _ledger_table(key, value)
             continue
         if isinstance(value, dict):
             _pairs(key, _sum_inner_runs(value) if key == "seconds" else value)
@@ -72,6 +79,12 @@ def show(result: dict[str, Any]) -> None:
         _attacks(result["results"])
     if result.get("advice"):
         _rows("mention these items to match more users", result["advice"])
+
+
+def _ledger_table(title: str, values: list[Any]) -> None:
+    """Print rows of a ledger, or what is wrong with it."""
+    if values:
+        _rows(title, [one if isinstance(one, dict) else {"what is wrong": one} for one in values])
 
 
 def _pairs(title: str, values: dict[str, Any]) -> None:

@@ -38,6 +38,7 @@ def describe(
         "private": str(private),
         "report": str(where / "report.html") if where else None,
         "checks": checks,
-        "utility": summary(utility) if utility and utility.is_dir() else {},
+        # Where nobody is released for the first time, no utility is measured.
+        "utility": summary(utility) if utility and (utility / "heldout.parquet").exists() else {},
         "counts": manifest.get("counts", {}),
     }

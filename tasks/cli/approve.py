@@ -23,14 +23,17 @@ def run(options: argparse.Namespace) -> CommandResult:
     from tasks.data.approval import find_candidate, record_approval, require_passed
     from tasks.pipeline import code_version, exclusive
     from tasks.progress import StepProgress
-    from tasks.steps.publish import publish
+    from tasks.series.publication import publish
     from tasks.store import owner_only
 
     candidate = find_candidate(Path(options.candidate))
     with exclusive(candidate.private), owner_only(), progress_bars() as progress:
-        record = record_approval(candidate, require_passed(candidate, code_version()))
+        code = code_version()
+        record = record_approval(candidate, require_passed(candidate, code))
         step = StepProgress("publish", progress)
-        manifest = publish(candidate.place, candidate.published, candidate.private, candidate.store, step)
+        manifest = publish(
+            candidate.place, candidate.published, candidate.private, candidate.store, step, code=code
+        )
         step.finish()
     answer = {
         "status": "published",

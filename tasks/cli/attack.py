@@ -4,7 +4,7 @@ import argparse
 import datetime
 from pathlib import Path
 
-from tasks.cli._command import CommandResult, add_snapshot, require_directory
+from tasks.cli._command import CommandResult, add_snapshot, require_directory, require_offered
 from tasks.cli._source_options import (
     add_source_arguments,
     protected_attributes_from_options,
@@ -63,6 +63,8 @@ def run(options: argparse.Namespace) -> CommandResult:
 
     _refuse_contradictions(options)
     published = require_directory(options.release, "--release") if options.release else None
+    if published:
+        require_offered(published)
     private = require_directory(options.private, "--private") if options.private else None
     source, _ = source_from_options(options, published)
     protect = protected_attributes_from_options(options, source)

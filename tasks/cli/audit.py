@@ -3,7 +3,7 @@
 import argparse
 import functools
 
-from tasks.cli._command import CommandResult, require_directory, verdict_result
+from tasks.cli._command import CommandResult, require_directory, require_offered, verdict_result
 from tasks.cli._source_options import (
     add_source_arguments,
     protected_attributes_from_options,
@@ -30,6 +30,7 @@ def run(options: argparse.Namespace) -> CommandResult:
     from tasks.store import owner_only
 
     published = require_directory(options.published, "PUBLISHED")
+    require_offered(published)
     private = require_directory(options.private, "--private")
     source, thresholds = source_from_options(options, published)
     protect = protected_attributes_from_options(options, source, private)

@@ -4,7 +4,7 @@ import argparse
 import functools
 from pathlib import Path
 
-from tasks.cli._command import CommandResult
+from tasks.cli._command import CommandResult, require_offered
 
 HELP = "write a release as ordinary (user, item, rating) rows"
 
@@ -25,6 +25,7 @@ def run(options: argparse.Namespace) -> CommandResult:
     from tasks.cli._display import progress_bars
     from tasks.data.expand import expand
 
+    require_offered(Path(options.published))
     with progress_bars() as progress:
         report = functools.partial(progress, "expand")
         return CommandResult(expand(Path(options.published), options.to, Path(options.out), report))

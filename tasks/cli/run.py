@@ -31,12 +31,19 @@ def run(options: argparse.Namespace) -> CommandResult:
     from tasks.cli._peak_memory import PeakMemory
     from tasks.cli._run_result import describe
     from tasks.data.approval import AwaitsApproval
+    from tasks.series.repeated import is_already_published
     from tasks.store import Store
 
     config, snapshot = load(options.config), snapshot_date(options.snapshot)
     store = Store(options.store)
     seconds: dict[str, float] = {}
     refusal: Refused | None = None
+    if is_already_published(config, snapshot, store):
+        print("This snapshot is published already; nothing was done.", file=sys.stderr)  # noqa: T201
+        with PeakMemory() as memory:
+            answer = describe(config, snapshot, store, None, judged=False)
+        measured = {"seconds": {}, "peak_rss_bytes": memory.peak_bytes}
+        return CommandResult({**answer, "already_published": True, **measured})
     with PeakMemory() as memory, progress_bars() as progress:
         try:
             pipeline.run(config, snapshot, store, progress=progress, seconds=seconds)

@@ -23,7 +23,7 @@ from tasks.config.padding import Padding
 from tasks.config.perturbation import Perturbation
 from tasks.config.privacy import METHODS_PACKAGE, Privacy
 from tasks.config.release import Release
-from tasks.config.series import Series
+from tasks.config.series import Mode, Series
 from tasks.config.source import Source
 from tasks.config.suppression import Suppression
 from tasks.errors import UsageError
@@ -65,8 +65,11 @@ class ReleaseConfig(Settings):
     def _possible(self) -> "ReleaseConfig":
         low, high = self.source.scale
         self._attributes_are_known()
-        if self.series.mode != "independent":
-            raise ValueError("series.mode: only 'independent' is available in this version")
+        if self.series.min_cohort is not None and self.series.min_cohort < 2 * self.privacy.k:
+            raise ValueError(
+                f"series.min_cohort {self.series.min_cohort} is less than two groups of privacy.k = {self.privacy.k}; "
+                "raise it, or remove it for the default"
+            )
         if self.privacy.rating_step > high - low:
             raise ValueError(
                 f"privacy.rating_step {self.privacy.rating_step} is wider than the scale [{low}, {high}]; "
@@ -106,6 +109,22 @@ class ReleaseConfig(Settings):
         """Return the attributes whose inference is held to a threshold: those of privacy.protect. Hiding an attribute
         with [obfuscation] or padding.neutral does not promise that it is hidden."""
         return tuple(dict.fromkeys(self.privacy.protect))
+
+    @property
+    def series_mode(self) -> Mode:
+        """Return how this release follows others about the same people; see tasks/config/series.py."""
+        if self.series.mode is not None:
+            return self.series.mode
+        return "independent" if import_module(METHODS_PACKAGE).method(self).publishes_persons else "sticky"
+
+    def alone(self) -> "ReleaseConfig":
+        """Return the same release outside any series: for studies and trials, of which nothing is published."""
+        return self.model_copy(update={"series": self.series.model_copy(update={"mode": "independent"})})
+
+    @property
+    def every_item(self) -> bool:
+        """Return whether each group of this release has a predicted value of every item of its cohort."""
+        return import_module(METHODS_PACKAGE).method(self).every_item
 
     @property
     def population(self) -> str:

@@ -8,9 +8,9 @@ threshold can be changed; no check can be switched off.
 from importlib.util import find_spec
 from pathlib import Path
 
-CHECK_PACKAGES = ("privacy", "attacks", "utility")
+CHECK_PACKAGES = ("privacy", "attacks", "series", "utility")
 # Thresholds that are a least number of people or groups; all others are the largest share allowed.
-AT_LEAST = ("diversity", "k-anonymity")
+AT_LEAST = ("cohorts", "diversity", "k-anonymity", "series")
 
 
 def check_names(packages: tuple[str, ...] = CHECK_PACKAGES) -> list[str]:

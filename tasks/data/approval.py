@@ -129,6 +129,16 @@ def is_approved(private: Path, digest: str) -> bool:
     return path.exists() and read_json(path)["candidate_digest"] == digest
 
 
+def require_same(found: str, approved: str, private: Path) -> None:
+    """Refuse to publish another candidate than the one that a person approved in Airflow, both given by digest."""
+    if found != approved:
+        raise Refused(
+            "this is another candidate than the approved one: something was published since, and it was planned anew",
+            where=str(private),
+            remedy="clear the tasks validate and approve, so that a person decides about the new candidate",
+        )
+
+
 def account_name() -> str:
     """Return the name of the account that runs this process; an account without a name is called by its number."""
     try:

@@ -1,7 +1,7 @@
 """Hold the candidate: a release in the published form, still private, before the gate has judged it.
 
 candidate/   groups.parquet members.parquet items.parquet manifest.json     what would be published
-private/     membership.parquet utility/ [added.parquet curve.json]         what only the owner may see
+private/     membership.parquet utility/ [added.parquet curve.json series.json]  what only the owner may see
 """
 
 import datetime
@@ -62,23 +62,38 @@ class Membership:
     labels: np.ndarray
 
 
+@dataclass(frozen=True)
+class Contents:
+    """Hold what a release is made of: groups.parquet with its digest, the items by position, and what is withheld."""
+
+    groups: Path
+    groups_digest: str
+    items: list[str]
+    withheld: dict[str, Any]
+    series: str = "unchecked"
+
+    @classmethod
+    def of(cls, ratings: Ratings, groups: Path) -> "Contents":
+        """Return the contents of a release that stands alone; `groups` is the groups.parquet that a step wrote."""
+        return cls(groups, recorded_digest(groups), ratings.item_ids(), read_withheld(ratings.directory))
+
+
 def write_release(
     place: Candidate,
     declared: Declaration,
     snapshot: datetime.date,
-    ratings: Ratings,
-    groups: Path,
+    contents: Contents,
     members: Membership,
 ) -> None:
-    """Write the published files and the owner's membership; `groups` is the groups.parquet that a step wrote."""
+    """Write the published files and the owner's membership."""
     for directory in (place.public, place.private):
         directory.mkdir(exist_ok=True)
-    link(groups, place.public / "groups.parquet")
-    items = pa.array(ratings.item_ids(), pa.string())
+    link(contents.groups, place.public / "groups.parquet")
+    items = pa.array(contents.items, pa.string())
     pq.write_table(pa.table({"item": items}), place.public / "items.parquet")
     _write_members(place, members)
     files = {name: digest(place.public / name) for name in ("items.parquet", "members.parquet")}
-    files["groups.parquet"] = _recorded_digest(groups)
+    files["groups.parquet"] = contents.groups_digest
     counts = {
         "users": int((members.labels >= 0).sum()),
         "items": len(items),
@@ -96,20 +111,22 @@ def write_release(
         "rating_step": declared.coding.step,
         "rating_encoding": declared.coding.encoding,
         "unit": declared.coding.unit,
-        "series": "unchecked",
-        "withheld": _withheld(ratings.directory),
+        "series": contents.series,
+        "withheld": contents.withheld,
         "files": files,
     }
     write_json(place.public / "manifest.json", manifest)
 
 
 def add_owner_files(place: Candidate, ratings: Ratings, utility: Path) -> None:
-    """Copy into `private/` what else belongs to the owner: utility figures, made-up ratings, the suppression curve."""
+    """Copy into `private/` what else belongs to the owner: utility figures, made-up ratings, the suppression curve,
+    the plan of a series."""
     shutil.copytree(utility, place.private / "utility", ignore=shutil.ignore_patterns("step.json", ".*"))
     if (ratings.directory / "added.parquet").exists():
         _write_added(place, ratings)
-    if (ratings.directory / "curve.json").exists():
-        link(ratings.directory / "curve.json", place.private / "curve.json")
+    for name in ("curve.json", "series.json"):
+        if (ratings.directory / name).exists():
+            link(ratings.directory / name, place.private / name)
 
 
 def _write_added(place: Candidate, ratings: Ratings) -> None:
@@ -129,7 +146,7 @@ def _write_added(place: Candidate, ratings: Ratings) -> None:
     pq.write_table(pa.table(columns), place.private / "added.parquet", compression="zstd")
 
 
-def _recorded_digest(file: Path) -> str:
+def recorded_digest(file: Path) -> str:
     """Return the digest its step recorded: the large file is not read again, and one changed since fails the gate."""
     return read_json(file.parent / "step.json")["files"][file.name]
 
@@ -145,7 +162,7 @@ def _write_members(place: Candidate, members: Membership) -> None:
     pq.write_table(owner, place.private / "membership.parquet")
 
 
-def _withheld(ratings: Path) -> dict[str, Any]:
+def read_withheld(ratings: Path) -> dict[str, Any]:
     """Return how many users and items an earlier step left out of the ratings, and why."""
     path = ratings / "withheld.json"
     return read_json(path) if path.exists() else {"users": 0, "items": 0, "why": ""}

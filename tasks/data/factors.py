@@ -15,11 +15,13 @@ import numpy as np
 
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
+from tasks.data.public_prior import read_prior
 from tasks.data.ratings import Ratings, class_numbers
 from tasks.errors import MurmurError
 from tasks.kernels.neutral_factors import neutralize_factors
 from tasks.kernels.padded import LowRank
 from tasks.kernels.pruning import SEGMENTS
+from tasks.kernels.public_prior import Prior
 from tasks.kernels.rating_vectors import segment_items
 from tasks.padders import padder
 from tasks.pipeline import StepContext
@@ -61,17 +63,22 @@ class FactorParams(Settings):
         return cls(**chosen, span=high - low, min_contributors=config.privacy.min_contributors)
 
 
-def fit_factors(context: StepContext[FactorParams], ratings: Ratings) -> dict[str, Any]:
+def fit_factors(
+    context: StepContext[FactorParams], ratings: Ratings, prior: Prior | None = None
+) -> dict[str, Any]:
     """Fit the predictor on the items that enough users rated, write its factors to `context.out`, return counts.
 
     An item with fewer raters than `min_contributors` would disclose their ratings through its column
     (docs/leaks-and-bars.md). The leverage of single raters of other items is hidden by phantom raters
     (tasks/kernels/phantom_raters.py). Where predictions must not reveal an attribute (`neutral`), the users' factors
-    are moved so that all its classes are distributed alike (tasks/kernels/neutral_factors.py).
+    are moved so that all its classes are distributed alike (tasks/kernels/neutral_factors.py). The model is shrunk
+    towards `prior`, by default the one beside the ratings, where there is one (tasks/data/public_prior.py).
     """
     params, out = context.params, context.out
     fit_items = ratings.real_raters() >= params.min_contributors
-    model = padder(params.predictor).fit(context, ratings, fit_items)
+    prior = read_prior(ratings) if prior is None else prior
+    given = {} if prior is None else {"prior": prior}
+    model = padder(params.predictor).fit(context, ratings, fit_items, **given)
     if not (np.isfinite(model.users).all() and np.isfinite(model.items).all()):
         raise MurmurError(
             "the predictor found no finite solution", where="padding", remedy="raise padding.regularization"

@@ -1,4 +1,4 @@
-"""Write ratings without some of their items, in blocks: they need not fit into memory.
+"""Write ratings without some of their items or users, in blocks: they need not fit into memory.
 
 Users who rated nothing else are left out with the items: an empty record only reveals that a user exists.
 """
@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from tasks.data.public_prior import copy_prior
 from tasks.data.ratings import Ratings, Side, write_attributes, write_chunks, write_ids
 from tasks.store import write_json
 
@@ -25,11 +26,26 @@ def fewest_ratings(counts: np.ndarray, share: float) -> int:
 
 def write_without(ratings: Ratings, stay: np.ndarray, out: Path) -> dict[str, int]:
     """Write a directory of ratings with only the items that stay (a mask), and withheld.json; return counts."""
+    kept = write_part(ratings, np.ones(ratings.n_users, bool), stay, out)
+    gone = {"users": ratings.n_users - kept["users"], "items": ratings.n_items - kept["items"]}
+    write_json(out / "withheld.json", {**gone, "why": WHY if any(gone.values()) else ""})
+    return {**kept, **{f"withheld_{name}": number for name, number in gone.items()}}
+
+
+def write_part(
+    ratings: Ratings, people: np.ndarray, stay: np.ndarray, out: Path, *, by_item_of: np.ndarray | None = None
+) -> dict[str, int]:
+    """Write a directory of the ratings of some users and items (masks); return counts. Users without any left are
+    left out, too. `by_item_of`: only these users' ratings are written by item."""
     by_user, by_item = ratings.by_user, ratings.by_item
     counts = np.concatenate(
         [np.zeros(0, np.int64), *(_kept_counts(by_user, block, stay) for block in _blocks(by_user))]
     )
-    people = counts > 0
+    people = people & (counts > 0)
+    raters_of = people if by_item_of is None else people & by_item_of
+    raters = np.concatenate(
+        [np.zeros(0, np.int64), *(_kept_counts(by_item, block, raters_of) for block in _blocks(by_item))]
+    )
     write_ids(out, "user", ratings.user_ids().filter(pa.array(people)))
     write_ids(out, "item", pa.array(ratings.item_ids(), pa.string()).filter(pa.array(stay)))
     known = {name: values.filter(pa.array(people)) for name, values in ratings.attributes().items()}
@@ -37,11 +53,9 @@ def write_without(ratings: Ratings, stay: np.ndarray, out: Path) -> dict[str, in
         write_attributes(out, known)
     times = ratings.timestamps
     _write_side(out / "by_user", by_user, people, stay, counts[people], times)
-    _write_side(out / "by_item", by_item, stay, people, by_item.counts()[stay])
-    gone = {"users": int((~people).sum()), "items": int((~stay).sum())}
-    write_json(out / "withheld.json", {**gone, "why": WHY if any(gone.values()) else ""})
-    kept = {"users": int(people.sum()), "items": int(stay.sum()), "ratings": int(counts.sum())}
-    return {**kept, **{f"withheld_{name}": number for name, number in gone.items()}}
+    _write_side(out / "by_item", by_item, stay, people, raters[stay], taken=raters_of)
+    copy_prior(ratings, out, np.flatnonzero(stay))
+    return {"users": int(people.sum()), "items": int(stay.sum()), "ratings": int(counts[people].sum())}
 
 
 def _blocks(side: Side) -> list[tuple[int, int]]:
@@ -63,8 +77,11 @@ def _write_side(
     columns: np.ndarray,
     counts: np.ndarray,
     timestamps: np.ndarray | None = None,
+    taken: np.ndarray | None = None,
 ) -> None:
-    """Write one orientation: the ratings whose row and column both stay, renumbered, in the same order."""
+    """Write one orientation: the ratings whose row and column both stay, renumbered, in the same order; of the columns
+    only those `taken`, if given, though all that stay are numbered."""
+    taken = columns if taken is None else taken
     directory.mkdir(parents=True)
     np.save(directory / "indptr.npy", np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
     total, place = int(counts.sum()), np.cumsum(columns) - 1
@@ -73,7 +90,7 @@ def _write_side(
         for start, stop in _blocks(side):
             cells = slice(int(side.indptr[start]), int(side.indptr[stop]))
             own = np.repeat(rows[start:stop], np.diff(side.indptr[start : stop + 1]))
-            yield array[cells][own & columns[side.indices[cells]]]
+            yield array[cells][own & taken[side.indices[cells]]]
 
     renumbered = (place[some] for some in chosen(side.indices))
     write_chunks(directory / "indices.npy", np.int32, total, renumbered)

@@ -162,10 +162,34 @@ def _row_groups(path: Path) -> Iterator[Callable[[pa.Table], None]]:
         yield add
 
 
+def write_tables(path: Path, tables: Iterable[pa.Table]) -> None:
+    """Write tables as `table_of` makes them, each a row group of its own."""
+    with _row_groups(path) as add:
+        for table in tables:
+            add(table)
+
+
+def table_of(
+    first_group: int, sizes: np.ndarray, items: Sequence[np.ndarray | None], codes: Sequence[np.ndarray]
+) -> pa.Table:
+    """Return a table of consecutive groups, of which some hold every item (None) and others list theirs."""
+    columns = [
+        pa.array(np.arange(first_group, first_group + len(sizes)), pa.int32()),
+        pa.array(sizes, pa.int32()),
+        pa.array(items, SCHEMA.field("items").type),
+        pa.array([np.ascontiguousarray(some).tobytes() for some in codes], pa.binary()),
+    ]
+    return pa.table(columns, schema=SCHEMA)
+
+
 def is_dense(path: Path) -> bool:
-    """Return whether the profiles rate every item (of a release either all profiles do, or none)."""
-    first = next(_open(path).iter_batches(batch_size=1, columns=["items"]), None)
-    return first is not None and first.column(0).null_count == len(first)
+    """Return whether all profiles rate every item; in a series some may, and older ones not."""
+    rows = 0
+    for batch in _open(path).iter_batches(columns=["items"]):
+        if batch.column(0).null_count < len(batch):
+            return False
+        rows += len(batch)
+    return rows > 0
 
 
 def read_sizes(path: Path) -> np.ndarray:

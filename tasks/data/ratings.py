@@ -8,6 +8,7 @@ scheduler and need not fit into one process.
     by_user/  indptr indices values [timestamps] .npy       CSR, items ascending within a user
     by_item/  indptr indices values .npy                    the transpose, users ascending within an item
     added/    indptr indices values .npy                    like by_user: the made-up ones, where there are any
+    strata.npy                              people of different strata share no group (tasks/series); absent: all may
 """
 
 from collections.abc import Iterable
@@ -124,6 +125,11 @@ class Ratings:
         """Return the seconds since 1970 of each rating in by_user order, where the source has them."""
         path = self.directory / "by_user" / "timestamps.npy"
         return np.load(path, mmap_mode="r") if path.exists() else None
+
+    def strata(self) -> np.ndarray:
+        """Return the stratum of each user: only users of one stratum may share a group."""
+        path = self.directory / "strata.npy"
+        return np.load(path) if path.exists() else np.zeros(self.n_users, np.int32)
 
     def user_ids(self) -> pa.Array:
         """Return the source ids of the users, by row. Secret: never outside private/."""

@@ -1,7 +1,7 @@
 """Remove intermediates some days after their release is published: they are secret and not needed for long.
 
-Only results of steps are removed (`private/<release>/<snapshot>/work`), and only of published snapshots: a refused
-candidate stays for its owner to examine. A cleared step whose inputs are gone recomputes them.
+Only results of steps are removed (`private/<release>/<snapshot>/work`), and only of snapshots that are published or
+withdrawn: a refused candidate stays for its owner to examine. A cleared step whose inputs are gone recomputes them.
 """
 
 import time
@@ -22,7 +22,8 @@ def sweep(store: Store, name: str, older_than_days: float) -> list[Path]:
         last_change = max(
             (file.stat().st_mtime for file in work.rglob("step.json")), default=work.stat().st_mtime
         )
-        is_published = (published / work.parent.name / "manifest.json").exists()
+        place = published / work.parent.name
+        is_published = any((place / name).exists() for name in ("manifest.json", "tombstone.json"))
         if is_published and time.time() - last_change >= older_than_days * DAY_SECONDS:
             remove(work)
             removed.append(work)

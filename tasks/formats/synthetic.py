@@ -89,17 +89,19 @@ def attributes(source: Source, snapshot: date) -> pa.Table:
 
 @dataclass(frozen=True)
 class _People:
-    """Hold some people: the slot each fills, the month they came, the moment they joined and their hash."""
+    """Hold some people: the slot each fills, the month they came, the moment they joined, their hash, their world."""
 
     slot: np.ndarray
     month: np.ndarray
     joined: np.ndarray
     key: np.ndarray
+    seed: int = 0
 
     def names(self) -> pa.StringArray:
-        """Return ids that stay with a person."""
+        """Return ids that stay with a person; people of different seeds are different people."""
         slot, month = (pc.cast(pa.array(part), pa.string()) for part in (self.slot, self.month))
-        return pc.binary_join_element_wise("u", slot, "m", month, "")
+        world = f"w{self.seed}" if self.seed else ""
+        return pc.binary_join_element_wise(f"{world}u", slot, "m", month, "")
 
     def uniform(self, purpose: str, index: np.ndarray | int = 0) -> np.ndarray:
         """Return numbers in (0, 1) that depend on the person, the purpose and the index only."""
@@ -127,7 +129,7 @@ def _people(slots: np.ndarray, source: Source, snapshot: date) -> _People:
     span = np.where(month == decade, world.months, 1) * _MONTH_SECONDS
     begins = np.array([_seconds(date(m // 12, m % 12 + 1, 1)) for m in range(decade, now + 1)])
     joined = begins[month - decade] - span * _uniform(key, "joined", 0)
-    return _People(slots, month, joined, key)
+    return _People(slots, month, joined, key, world.seed)
 
 
 class _World:

@@ -8,6 +8,7 @@ similar users (`within_bins`), whose z-scores are still those of all users.
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -71,9 +72,20 @@ def group(context: StepContext[Params], inputs: Inputs) -> np.ndarray:
     if chosen.within_bins:
         labels = group_in_bins(context, inputs.bin_file, _group_some, **common)
     else:
-        all_users = np.arange(ratings.n_users)
-        [labels] = context.engine.map(_group_some, [(all_users, None)], progress=context.progress, **common)
+        labels = _group_strata(context, ratings.strata(), common)
     standard.unlink()
+    return labels
+
+
+def _group_strata(context: StepContext[Params], strata: np.ndarray, common: dict[str, Any]) -> np.ndarray:
+    """Group all users of each stratum at once."""
+    members = [np.flatnonzero(strata == stratum) for stratum in np.unique(strata)]
+    blocks = [(users, None) for users in members]
+    found = context.engine.map(_group_some, blocks, progress=context.progress, **common)
+    labels, used = np.empty(len(strata), np.int64), 0
+    for users, within in zip(members, found, strict=True):
+        labels[users] = used + within
+        used += int(within.max()) + 1
     return labels
 
 

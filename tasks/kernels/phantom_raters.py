@@ -26,6 +26,11 @@ Float32 = npt.NDArray[np.float32]
 LEVEL_NOISE = 2.0  # widths of the rating scale, in the sum of an item's ratings
 FULL_NOISE_UP_TO = 20  # raters; with four times as many the noise in the sum is half of that
 _LEAST_VARIANCE = 1e-9
+_RATING_DEVIATION = 4.0  # a rating deviates from the model by about a fourth of the scale
+# Items are divided by their number of raters into bins, within which expected levels are wrong by as much.
+_MOST_BINS = 8
+_ITEMS_PER_BIN = 50
+_LEAST_EXPECTED = 0.01  # squared error of an expected level, at least: it is never taken for certain
 
 
 def rater_covariance(factors: Float32, counts: npt.NDArray[np.integer], block: int = 65_536) -> np.ndarray:
@@ -55,23 +60,54 @@ def draw_ratings(levels: Float32, phantoms: int, error: float, rng: np.random.Ge
 
 
 def hide_levels(
-    levels: Float32, counts: npt.NDArray[np.integer], prior: float, span: float, rng: np.random.Generator
+    levels: Float32,
+    counts: npt.NDArray[np.integer],
+    prior: float,
+    span: float,
+    rng: np.random.Generator,
+    expected: npt.NDArray[np.floating] | None = None,
 ) -> Float32:
     """Return item levels with noise in the sum of each item's ratings, shrunk as such noise demands.
 
     `levels` are sums over an item's ratings divided by their number plus `prior`. They are shrunk towards what items
     with as many raters have on average (rare items are rated lower than popular ones), with the variance of the noise
-    in a mean over that of the levels: the best linear estimate of a level from its noisy sum.
+    in a mean over that of the levels: the best linear estimate of a level from its noisy sum. Where public releases
+    give a level to expect (`expected`; NaN: none), `levels` deviate from it instead, and are shrunk towards it.
     """
     noise = LEVEL_NOISE * span * np.sqrt(FULL_NOISE_UP_TO / np.maximum(counts, FULL_NOISE_UP_TO))
     usual = _usual_levels(levels.astype(np.float64), counts, prior)
+    variance: float | np.ndarray = _variance(levels - usual, counts)
+    if expected is not None:
+        public = ~np.isnan(expected)
+        usual = np.where(public, expected, usual)
+        variance = np.full(len(levels), variance)
+        variance[public] = _variance_by_count((levels - usual)[public], counts[public], prior, span)
     apart = levels - usual
-    weight = counts / max(1, int(counts.sum()))
-    variance = max(float(weight @ apart**2), _LEAST_VARIANCE)
     sums = apart * (counts + prior) + noise * rng.standard_normal(len(levels))
     return (usual + sums / (counts + prior + noise**2 / (np.maximum(counts, 1) * variance))).astype(
         np.float32
     )
+
+
+def _variance(apart: np.ndarray, counts: np.ndarray) -> float:
+    """Return the mean square of the levels' deviations over ratings."""
+    return max(float(counts / max(1, int(counts.sum())) @ apart**2), _LEAST_VARIANCE)
+
+
+def _variance_by_count(apart: np.ndarray, counts: np.ndarray, prior: float, span: float) -> np.ndarray:
+    """Return by how much true levels deviate from what was expected, for items with about as many raters each.
+
+    The fewer raters an item has, the less was known of it before, too. What single ratings contribute to the squared
+    deviation of their mean is taken off.
+    """
+    raters = np.maximum(counts, 1)
+    squares = (apart * (counts + prior) / raters) ** 2 - (span / _RATING_DEVIATION) ** 2 / raters
+    variance = np.zeros(len(apart))
+    bins = max(1, min(_MOST_BINS, len(apart) // _ITEMS_PER_BIN))
+    for part in np.array_split(np.argsort(counts, kind="stable"), bins):
+        if len(part):
+            variance[part] = max(float(np.average(squares[part], weights=raters[part])), _LEAST_EXPECTED)
+    return variance
 
 
 def _usual_levels(levels: np.ndarray, counts: np.ndarray, prior: float) -> np.ndarray:

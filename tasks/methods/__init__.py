@@ -53,6 +53,12 @@ def refuse_impossible(config: ReleaseConfig) -> None:
     for setting, reason in chosen.incompatible.items():
         if _differs_from_default(config, setting):
             raise ValueError(f"{setting}: method '{chosen.name}' {reason}")
+    if chosen.publishes_persons and config.series.mode == "sticky":
+        raise ValueError(
+            f"series.mode: method '{chosen.name}' publishes records of single people; several releases of them were "
+            'not shown to be safe together. Use series.mode = "independent" for one release, or a method that '
+            "publishes groups"
+        )
     chosen.check(config)
 
 
@@ -150,7 +156,7 @@ def inputs(name: str, config: ReleaseConfig) -> tuple[str, ...]:
 def graph(config: ReleaseConfig) -> Graph:
     """Return all steps of a release, judgement and publication included: step → the steps it waits for."""
     steps, changed, removal = data_steps(config), changing_step(config), method(config).removal_step
-    judged = (changed or "ingest", "clustering", next(reversed(steps)), "evaluate")
+    judged = ("ingest", *([changed] if changed else []), "clustering", next(reversed(steps)), "evaluate")
     # The shadow run removes the same items as the release, so it waits until they are known.
     shadow = ("ingest", removal) if removal else ("ingest",)
     return {**steps, "evaluate": shadow, "validate": judged, "publish": ("validate",)}

@@ -65,6 +65,7 @@ class Method:
     check: raises ValueError for a configuration that the method cannot work with.
     reach: says for (config, users, items) how far the method reaches, or raises UsageError beyond that
         (`murmur check`).
+    every_item: whether each group has a predicted value of every item of its cohort, rated by a member or not.
     plot_marker, plot_label: the method's Matplotlib marker and its name in the legend of `murmur compare`; methods
         with the same label share an entry.
     """
@@ -82,6 +83,7 @@ class Method:
     removal_step: str | None = None
     check: Callable[[ReleaseConfig], None] = _accept
     reach: Callable[[ReleaseConfig, int, int], str] | None = None
+    every_item: bool = False
     plot_marker: str = "D"
     plot_label: str | None = None
 

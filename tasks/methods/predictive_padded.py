@@ -16,6 +16,7 @@ METHOD = Method(
     remedy=RAISE_K,
     tables=shared.TABLES,
     incompatible={},  # predictions alone are published and group people, so they can be made neutral
+    every_item=True,
     plot_marker=shared.PLOT_MARKER,
     plot_label=shared.PLOT_LABEL,
 )

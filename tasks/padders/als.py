@@ -4,6 +4,10 @@
 parallel: given the item factors every user is solved alone, and vice versa. Factors pass through the store as arrays
 that workers map: the half step of a block of items is summed up over ranges of users, one after the other, so a worker
 need not hold all users' factors. Only block numbers pass through the scheduler.
+
+With a prior from public releases (kernels/public_prior.py) items are shrunk towards it instead of towards zero: a half
+step solves for the deviation from the prior, on ratings less what the prior says of them. Items that would show their
+level alone, or nothing, show what the prior says.
 """
 
 from collections.abc import Callable
@@ -11,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from tasks.data.ratings import Ratings
 from tasks.kernels.als import BIAS_PRIOR, half_step, items_matrix, keep_items, regressors, start, users_matrix
@@ -22,24 +27,35 @@ from tasks.kernels.phantom_raters import (
     hide_levels,
     rater_covariance,
 )
+from tasks.kernels.public_prior import Prior, predicted
 from tasks.pipeline import StepContext
 from tasks.store import remove
 
 REGULARIZATION_SPAN = 4.0  # padding.regularization is meant for ratings that span this many units (1 to 5)
 
 
-def fit(context: StepContext[Any], ratings: Ratings, fit_items: np.ndarray) -> LowRank:
+def fit(
+    context: StepContext[Any], ratings: Ratings, fit_items: np.ndarray, prior: Prior | None = None
+) -> LowRank:
     """Alternate between users and items; both are written block by block into shared arrays."""
     params = context.params
+    if prior is not None:
+        prior = prior.with_rank(params.rank)
     users, items = ratings.by_user, ratings.by_item
     # Items in larger blocks: the more of them pass over a range of users at once, the less is read twice.
     blocks = {"users": users.blocks(), "items": items.blocks(entries=3_000_000, rows=512)}
     sums = np.concatenate(context.engine.map(_sum_items, blocks["items"], ratings=ratings.directory))
+    if prior is not None:
+        sums -= items.counts() * prior.levels
     mean = _mean(sums, items.counts(), fit_items)
     first = start(sums, items.counts(), mean, params.rank, context.rng("start"))
     first[~fit_items] = 0
     work = context.out / "work"
     work.mkdir()
+    if prior is not None:
+        first[prior.known, :-1] = prior.factors[prior.known]
+        first[:, -1] += prior.levels
+        np.save(work / "prior.npy", np.column_stack([prior.factors, prior.levels]))
     _create(work, "users", np.zeros((users.rows, params.rank + 1), np.float32))
     _create(work, "items", first)
     np.save(work / "fit_items.npy", fit_items)
@@ -49,7 +65,7 @@ def fit(context: StepContext[Any], ratings: Ratings, fit_items: np.ndarray) -> L
     turns = ["users", "items"] * params.iterations + ["users", *hide_raters]
     for turn, side in enumerate(turns):
         if side == "phantoms":
-            _write_phantoms(context, ratings, blocks["users"], work, mean)
+            _write_phantoms(context, ratings, blocks["users"], work, mean, prior)
         context.engine.map(
             _solve_block,
             blocks["items" if side == "phantoms" else side],
@@ -61,7 +77,7 @@ def fit(context: StepContext[Any], ratings: Ratings, fit_items: np.ndarray) -> L
             regularization=ridge,
         )
         if side == "phantoms":
-            _hide_raters(context, work, items.counts(), fit_items, prior=ridge * BIAS_PRIOR)
+            _hide_raters(context, work, items.counts(), fit_items, ridge * BIAS_PRIOR, prior)
     model = LowRank(users_matrix(_solution(work, "users")), items_matrix(_solution(work, "items")), mean)
     remove(work)
     return model
@@ -77,9 +93,17 @@ def _progress_of(context: StepContext[Any], turn: int, turns: int) -> Callable[[
 
 
 def _write_phantoms(
-    context: StepContext[Any], ratings: Ratings, blocks: list[tuple[int, int]], work: Path, mean: float
+    context: StepContext[Any],
+    ratings: Ratings,
+    blocks: list[tuple[int, int]],
+    work: Path,
+    mean: float,
+    prior: Prior | None,
 ) -> None:
-    """Write the phantom raters' ratings, and the features and biases of all raters with the phantoms behind them."""
+    """Write the phantom raters' ratings, and the features and biases of all raters with the phantoms behind them.
+
+    Phantoms rate an item at its level, moved by what the prior says of their taste.
+    """
     params, counts = context.params, ratings.by_user.counts()
     sums = context.engine.map(_square_errors, blocks, ratings=ratings.directory, work=work, mean=mean)
     squares, cells = np.sum(sums, axis=0)
@@ -93,22 +117,38 @@ def _write_phantoms(
         float(np.sqrt(squares / max(1, cells))),
         context.rng("phantom ratings"),
     )
+    if prior is not None:
+        given += prior.factors @ tastes.T
     np.save(work / "phantom_ratings.npy", given)
     np.save(work / "raters.npy", np.vstack([factors, tastes]))
     np.save(work / "raters_biases.npy", np.append(biases, np.zeros(len(tastes), np.float32)))
 
 
 def _hide_raters(
-    context: StepContext[Any], work: Path, counts: np.ndarray, fit_items: np.ndarray, *, prior: float
+    context: StepContext[Any],
+    work: Path,
+    counts: np.ndarray,
+    fit_items: np.ndarray,
+    shrinkage: float,
+    prior: Prior | None,
 ) -> None:
-    """Leave rare items their level alone, and add noise to the levels of all fitted items."""
+    """Leave rare items their level alone, with the factors of the prior, and add noise to the levels of all fitted
+    items."""
     file = work / "items.npy"
     factors = np.load(file)
-    factors[counts < context.params.level_only_below] = 0
+    rare = counts < context.params.level_only_below
+    factors[rare] = 0 if prior is None else prior.factors[rare]
     np.save(file, factors)
     file = work / "items_biases.npy"
     levels, rng = np.load(file), context.rng("levels")
-    levels[fit_items] = hide_levels(levels[fit_items], counts[fit_items], prior, context.params.span, rng)
+    levels[fit_items] = hide_levels(
+        levels[fit_items],
+        counts[fit_items],
+        shrinkage,
+        context.params.span,
+        rng,
+        None if prior is None else np.where(prior.known, prior.levels, np.nan)[fit_items],
+    )
     np.save(file, levels)
 
 
@@ -163,11 +203,33 @@ def _solve_block(
         side = "items"
     features, biases = (np.load(work / f"{other}{kind}.npy", mmap_mode="r") for kind in ("", "_biases"))
     offsets = np.asarray(biases) + np.float32(mean)
-    solved = half_step(part.indptr, part.indices, part.data, np.asarray(features), offsets, regularization)
-    if side == "items":
-        solved[~fitted[block[0] : block[1]]] = 0  # such an item predicts every user's own level
+    if side == "items" and (work / "prior.npy").exists():
+        here = slice(*block)
+        prior = np.asarray(np.load(work / "prior.npy", mmap_mode="r")[here])
+        solved = _solve_from_prior(part, np.asarray(features), offsets, regularization, prior, fitted[here])
+    else:
+        solved = half_step(
+            part.indptr, part.indices, part.data, np.asarray(features), offsets, regularization
+        )
+        if side == "items":
+            solved[~fitted[block[0] : block[1]]] = 0  # such an item predicts every user's own level
     _write(work / f"{side}_biases.npy", block, solved[:, -1])
     _write(work / f"{side}.npy", block, regressors(solved))
+
+
+def _solve_from_prior(
+    part: sp.csr_array,
+    features: np.ndarray,
+    offsets: np.ndarray,
+    regularization: float,
+    prior: np.ndarray,
+    fitted: np.ndarray,
+) -> np.ndarray:
+    """Solve the items of a block for their deviation from the prior; items outside the fit show the prior alone."""
+    said = predicted(part.indptr, part.indices, features, prior[:, :-1], prior[:, -1])
+    apart = half_step(part.indptr, part.indices, part.data - said, features, offsets, regularization)
+    apart[~fitted] = 0
+    return prior + apart
 
 
 def _write(path: Path, block: tuple[int, int], values: np.ndarray) -> None:

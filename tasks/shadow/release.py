@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.data.candidate import Candidate, Declaration, Membership, write_release
+from tasks.data.candidate import Candidate, Contents, Declaration, Membership, write_release
 from tasks.data.ratings import Ratings, places
 from tasks.shadow.placement import Placement
 from tasks.shadow.split import Split
@@ -42,7 +42,7 @@ def keep_release(
     in_release = places(ids, ratings.released.user_ids()) >= 0
     some = pa.array(in_release)
     members = Membership(ids.filter(some), names.filter(some), labels[in_release])
-    write_release(Candidate(out, out), declared, snapshot, ratings.shadow, groups, members)
+    write_release(Candidate(out, out), declared, snapshot, Contents.of(ratings.shadow, groups), members)
     user, item, _ = split.held_out
     column = placement.column_of_item[item]
     user, column = user[column >= 0], column[column >= 0]

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
+from tasks.data.public_prior import copy_prior
 from tasks.data.ratings import Ratings, write_attributes, write_ids, write_matrix
 
 HELD_OUT_SHARE = 0.1
@@ -120,3 +121,4 @@ def _write(out: Path, ratings: Ratings, present: np.ndarray, kept: sp.csr_array)
     if known:
         write_attributes(out, known)
     write_matrix(out, kept)
+    copy_prior(ratings, out)

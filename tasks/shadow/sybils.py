@@ -23,7 +23,8 @@ import scipy.sparse as sp
 from tasks import methods
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
-from tasks.data.candidate import Candidate, Declaration, Membership, write_release
+from tasks.data.candidate import Candidate, Contents, Declaration, Membership, write_release
+from tasks.data.public_prior import copy_prior
 from tasks.data.ratings import Ratings, write_attributes, write_ids, write_matrix
 from tasks.pipeline import Job, Plan, execute, plan
 from tasks.shadow.planted_copies import choose_targets, plant_copies
@@ -118,7 +119,7 @@ def _attack_opinions(
     opinions = choose_opinions(entries, people.ratings.shape[1], draw)
     accounts, middle = declared.privacy["min_contributors"] - 1, sum(declared.scale) / 2
     planted = plant_accounts(entries, opinions, len(people.rows), accounts, middle, draw)
-    pseudonyms = _release(job, chosen, declared, people, planted, out)
+    pseudonyms = _release(job, chosen, declared, people, planted, out, unknown=opinions.column)
     rater = entries.user[opinions.place]
     number = job.rng("sybil raters").permutation(people.ingested.n_users)[people.rows[rater]]
     targets = {
@@ -173,29 +174,34 @@ def _release(
     people: People,
     ratings: sp.csr_array,
     out: Path,
+    *,
+    unknown: np.ndarray | None = None,
 ) -> pa.Array:
     """Run the method's steps on these ratings, of the people and of further accounts, and keep what it would publish;
     return the pseudonyms by row.
 
-    The purpose of the run names its steps' CPU time, so that it is counted apart from the release's.
+    Of the items `unknown` earlier releases say nothing: what is public of an item before predicts what its raters think
+    by itself, and only what their own ratings add is to be measured. The purpose of the run names its steps' CPU time,
+    so that it is counted apart from the release's.
     """
     work = job.out / "work" / out.name
     given = work / "ingest"
-    _write_ratings(given, people, ratings)
+    _write_ratings(given, people, ratings, unknown)
     inner = job.inner_run(chosen.steps, {"ingest": given}, work, f"sybil {out.name}")
     made = {name: Path(execute(name, inner)["path"]) for name in chosen.steps.steps}
     planted = Ratings(given)
     ids, labels = planted.user_ids(), np.load(made["clustering"] / "labels.npy")
     names = inner.pseudonyms(ids)
     groups = made[chosen.profiles_step] / "groups.parquet"
-    write_release(
-        Candidate(out, out), declared, job.snapshot, planted, groups, Membership(ids, names, labels)
-    )
+    contents, members = Contents.of(planted, groups), Membership(ids, names, labels)
+    write_release(Candidate(out, out), declared, job.snapshot, contents, members)
     remove(job.out / "work")
     return names
 
 
-def _write_ratings(out: Path, people: People, ratings: sp.csr_array) -> None:
+def _write_ratings(
+    out: Path, people: People, ratings: sp.csr_array, without_prior: np.ndarray | None
+) -> None:
     """Write a directory of ratings like ingest's; of made-up accounts no attribute is known."""
     out.mkdir(parents=True)
     users, items = ratings.shape
@@ -207,3 +213,9 @@ def _write_ratings(out: Path, people: People, ratings: sp.csr_array) -> None:
         own = {name: values.take(pa.array(people.rows)).cast(pa.string()) for name, values in known.items()}
         write_attributes(out, {name: pa.concat_arrays([values, unknown]) for name, values in own.items()})
     write_matrix(out, ratings)
+    # Columns behind the ingested ones are planted.
+    column = np.arange(items)
+    column[column >= people.ingested.n_items] = -1
+    if without_prior is not None:
+        column[without_prior] = -1
+    copy_prior(people.ingested, out, column)

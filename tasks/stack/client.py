@@ -117,6 +117,16 @@ class AirflowClient:
         self.unpause(dag_id)
         return backfill["id"]
 
+    def end_backfills(self, dag_id: str) -> None:
+        """End the backfills of a DAG that Airflow takes for running: a second one would be refused.
+
+        Airflow looks only now and then whether all runs of a backfill have ended, so that of a stack that was stopped
+        soon afterwards is still open. Runs that have ended stay as they are; those that have not begun are cancelled.
+        """
+        for backfill in self.api("GET", "/backfills", parameters={"dag_id": dag_id})["backfills"]:
+            if backfill["completed_at"] is None:
+                self.api("PUT", f"/backfills/{backfill['id']}/cancel")
+
     def runs(self, dag_id: str, **filters: Any) -> list[dict[str, Any]]:
         """Return the runs of a DAG, oldest first."""
         parameters = {"order_by": "logical_date", **filters}

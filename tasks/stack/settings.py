@@ -11,6 +11,7 @@ from tasks.store import owner_only, read_json, write_json
 
 LOOPBACK = "127.0.0.1"
 REPOSITORY = Path(__file__).parents[2]
+UI_PORT = 8080
 UI_USER = "admin"
 
 # Modules that every task needs; Airflow's workers are forked from a process that has imported them.

@@ -233,12 +233,22 @@ class Stack:
         stamp.write_text(wanted, encoding="utf-8")
 
 
-def latest_scheduled_time(now: datetime.datetime) -> datetime.datetime:
-    """Return the latest first of a month, 03:00 UTC, that has passed: the schedule of the demo."""
+def latest_scheduled_times(now: datetime.datetime, count: int) -> list[datetime.datetime]:
+    """Return the latest firsts of a month, 03:00 UTC, that have passed, oldest first: the schedule of the demo.
+
+    The latest one must be among those of a backfill: otherwise Airflow would start a run for it by itself.
+    """
     scheduled = now.replace(day=1, hour=3, minute=0, second=0, microsecond=0)
-    if scheduled <= now:
-        return scheduled
-    return (scheduled - datetime.timedelta(days=1)).replace(day=1)
+    if scheduled > now:
+        scheduled = _month_before(scheduled)
+    times = [scheduled]
+    while len(times) < count:
+        times.append(_month_before(times[-1]))
+    return times[::-1]
+
+
+def _month_before(first: datetime.datetime) -> datetime.datetime:
+    return (first - datetime.timedelta(days=1)).replace(day=1)
 
 
 def _program(name: str) -> str:

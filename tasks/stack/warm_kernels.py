@@ -75,7 +75,7 @@ def warm(releases: dict[str, dict[str, dict[str, Any]]] = RELEASES) -> None:
 
     with tempfile.TemporaryDirectory(prefix="murmur-warm-") as scratch:
         for name, tables in releases.items():
-            config = parse({"release": {"name": name}, "source": SOURCE, **tables}, __name__)
+            config = parse({"release": {"name": name}, "source": SOURCE, **tables}, __name__).alone()
             with contextlib.suppress(Refused):
                 pipeline.run(config, SNAPSHOT, Store(scratch))
 

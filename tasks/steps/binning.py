@@ -62,14 +62,14 @@ def run(job: Job[Params, Inputs]) -> dict[str, Any]:
     )
     bins = np.concatenate(parts)
     virtual = job.params.similarity.as_points(job.inputs.factors, np.load(centers))
-    merged = merge_small_bins(bins, virtual, job.params)
+    merged = merge_inside_strata(bins, ratings.strata(), virtual, job.params)
     np.save(job.out / "bins.npy", merged)
     sizes = np.bincount(merged)
     sizes = sizes[sizes > 0]
     before = np.bincount(bins)
     return {
         "bins": len(sizes),
-        "merged": int((before > 0).sum()) - len(sizes),
+        "merged": max(0, int((before > 0).sum()) - len(sizes)),
         "smallest": int(sizes.min()),
         "largest": int(sizes.max()),
     }
@@ -82,6 +82,18 @@ def _nearest_centers(
     virtual = params.similarity.as_points(factors, np.load(centers))
     index, _ = find_nearest(users, virtual, **params.similarity.measure)
     return index
+
+
+def merge_inside_strata(
+    bins: np.ndarray, strata: np.ndarray, centers: RatingVectors, params: Params
+) -> np.ndarray:
+    """Return bins of which none has people of two strata (tasks/series/cohort.py), small ones merged."""
+    merged, used = np.empty(len(bins), np.int32), 0
+    for stratum in np.unique(strata):
+        own = strata == stratum
+        merged[own] = used + merge_small_bins(bins[own], centers, params)
+        used += len(centers)
+    return merged
 
 
 def merge_small_bins(bins: np.ndarray, centers: RatingVectors, params: Params) -> np.ndarray:

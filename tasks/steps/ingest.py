@@ -32,7 +32,9 @@ from tasks.data.attributes import write_known
 from tasks.data.ratings import Ratings, write_chunks, write_ids
 from tasks.errors import UsageError
 from tasks.formats import BadRow, Ids, Piece
-from tasks.store import remove
+from tasks.series.cohort import SeriesParams
+from tasks.series.cohort_ratings import keep_cohort, planned_head
+from tasks.store import Store, remove
 
 if TYPE_CHECKING:
     from tasks.pipeline import Job
@@ -51,6 +53,7 @@ class Params(Settings):
     k: int
     l: int  # noqa: E741
     needed: tuple[str, ...]
+    series: SeriesParams | None  # None: this release stands alone
 
 
 @dataclass(frozen=True)
@@ -61,28 +64,45 @@ class Inputs:
 def params(config: ReleaseConfig) -> Params:
     """Pick this step's settings."""
     privacy = config.privacy
-    return Params(source=config.source, k=privacy.k, l=privacy.l, needed=config.needed_attributes)
+    return Params(
+        source=config.source,
+        k=privacy.k,
+        l=privacy.l,
+        needed=config.needed_attributes,
+        series=SeriesParams.of(config),
+    )
 
 
-def external(params: Params, snapshot: datetime.date) -> dict[str, str]:
-    """Return what the result depends on beside the settings: the state of the source's files."""
-    return formats.state(params.source, snapshot)
+def external(params: Params, snapshot: datetime.date, store: Store) -> dict[str, Any]:
+    """Return what the result depends on beside the settings: the state of the source's files and of the ledger."""
+    state: dict[str, Any] = formats.state(params.source, snapshot)
+    if params.series is not None:
+        state["ledger"] = planned_head(store, params.series, snapshot)
+    return state
 
 
 def run(job: "Job") -> dict[str, Any]:
-    """Read, sort, check and write all ratings; return the counts."""
+    """Read, sort, check and write all ratings, in a series those of the cohort alone; return the counts."""
     table = formats.attributes(job.params.source, job.snapshot)  # first: it is small, and may be refused
     scratch = job.out / "parts"
+    everybody = job.out if job.params.series is None else job.out / "everybody"
+    everybody.mkdir(exist_ok=True)
     scratch.mkdir()
     try:
-        counts = _ingest(job, scratch)
+        counts = _ingest(job, everybody, scratch)
     finally:
         remove(scratch)
-    counts |= {"attributes": write_known(job.out, table, job.params.needed)}
-    return counts | {"expectations": _validate(job)["expectations"]}
+    counts |= {"attributes": write_known(everybody, table, job.params.needed)}
+    counts |= {"expectations": _validate(job, everybody)["expectations"]}
+    if job.params.series is not None:
+        counts |= keep_cohort(
+            job.params.series, everybody, job.out, job.store, job.snapshot, job.rng("pools")
+        )
+        remove(everybody)
+    return counts
 
 
-def _ingest(job: "Job", scratch: Path) -> dict[str, Any]:
+def _ingest(job: "Job", out: Path, scratch: Path) -> dict[str, Any]:
     source = job.params.source
     pieces = formats.pieces(source, job.snapshot)
     tallies = _mapped(
@@ -94,26 +114,26 @@ def _ingest(job: "Job", scratch: Path) -> dict[str, Any]:
     parts = sorted(scratch.glob("read-*.arrow"))
     users, items = (_ranked(parts, column) for column in ("user", "item"))
     _refuse_few_users(len(users), job.params)
-    write_ids(job.out, "user", users)
-    write_ids(job.out, "item", items)
+    write_ids(out, "user", users)
+    write_ids(out, "item", items)
     shape = (len(users), len(items))
     del users, items
 
-    grains = _mapped(job, 1, _encode, list(enumerate(_groups(parts))), out=job.out, scratch=scratch)
+    grains = _mapped(job, 1, _encode, list(enumerate(_groups(parts))), out=out, scratch=scratch)
     _discard(parts)
     runs = sorted(scratch.glob("encoded-*.arrow"))
     ranges = list(enumerate(_ranges(sum(grains), shape[0])))
     merged = _mapped(job, 2, _merge_users, ranges, runs=runs, items=shape[1], scratch=scratch)
     _discard(runs)
     sorted_by_user = [scratch / f"user-{number:06}.arrow" for number, _ in ranges]
-    _write_side(job.out / "by_user", sorted_by_user, row="user", column="item", rows=shape[0])
+    _write_side(out / "by_user", sorted_by_user, row="user", column="item", rows=shape[0])
     _discard(sorted_by_user)
 
     runs = [scratch / f"item-run-{number:06}.arrow" for number, _ in ranges]
     ranges = list(enumerate(_ranges(sum(grain for _, grain in merged), shape[1])))
     _mapped(job, 3, _merge_items, ranges, runs=runs, scratch=scratch)
     sorted_by_item = [scratch / f"item-{number:06}.arrow" for number, _ in ranges]
-    _write_side(job.out / "by_item", sorted_by_item, row="item", column="user", rows=shape[1])
+    _write_side(out / "by_item", sorted_by_item, row="item", column="user", rows=shape[1])
 
     duplicates = sum(count for count, _ in merged)
     return {
@@ -379,11 +399,11 @@ def _discard(files: list[Path]) -> None:
         file.unlink()
 
 
-def _validate(job: "Job") -> dict[str, Any]:
+def _validate(job: "Job", written: Path) -> dict[str, Any]:
     """Validate with Great Expectations what was written to disk."""
     from checks.expectations import validate_ratings
 
-    ratings = Ratings(job.out)
+    ratings = Ratings(written)
     by_user = ratings.by_user
     return validate_ratings(
         by_user.indptr,

@@ -40,8 +40,11 @@ from tasks.kernels.factitious_ratings import merge_ratings
 from tasks.kernels.rating_levels import common_levels, draw_levels
 from tasks.obfuscators import Chance, Request
 from tasks.pipeline import Job
+from tasks.store import link
 
 RESULT = "ratings"
+# Of the cohort (tasks/series), for the steps that follow.
+SERIES_FILES = ("strata.npy", "pools.npy", "prior.npz", "series.json")
 # Share of the ratings by which the additions may miss the number asked for (docs/leaks-and-bars.md: 0.1 points).
 MOST_MISSING_SHARE = 0.001
 
@@ -166,3 +169,6 @@ def _write(out: Path, ratings: Ratings, whole: sp.csr_array) -> None:
     write_ids(out, "item", ratings.item_ids())
     write_attributes(out, dict(ratings.attributes()))
     write_matrix(out, whole)
+    for name in SERIES_FILES:
+        if (ratings.directory / name).exists():
+            link(ratings.directory / name, out / name)

@@ -22,7 +22,7 @@ from checks.result import CheckResult
 from tasks import methods
 from tasks.config import ReleaseConfig, Source
 from tasks.config.base import Settings
-from tasks.data.candidate import Candidate, Declaration, Membership, write_release
+from tasks.data.candidate import Candidate, Contents, Declaration, Membership, write_release
 from tasks.data.item_removal import fewest_ratings, write_without
 from tasks.data.ratings import Ratings
 from tasks.engine import single_threaded
@@ -198,7 +198,7 @@ def _make_candidate(job: Job[Params, Inputs], search: Search, place: Path, chang
     candidate, ratings = Candidate(place / "candidate", place / "private"), Ratings(changed)
     ids, labels = ratings.user_ids(), np.load(made["clustering"] / "labels.npy")
     members = Membership(ids, inner.pseudonyms(ids), labels)
-    write_release(candidate, search.declared, job.snapshot, ratings, groups, members)
+    write_release(candidate, search.declared, job.snapshot, Contents.of(ratings, groups), members)
     return candidate
 
 

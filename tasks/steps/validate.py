@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from checks.expectations import validate_verdict
 from checks.gate import judge
 from checks.report import MethodWords, write_readme, write_report
@@ -19,6 +17,8 @@ from tasks.data.change_notice import change_in_words
 from tasks.data.ratings import Ratings
 from tasks.errors import Refused
 from tasks.pipeline import Job
+from tasks.series.assembly import Cohort, Request, assemble
+from tasks.series.repeated import source_state
 from tasks.store import digest, read_json, write_json
 
 RESULT = "judged"
@@ -32,12 +32,19 @@ class Params(Settings):
 
 @dataclass(frozen=True)
 class Inputs:
-    """Hold the directories this step reads."""
+    """Hold the directories this step reads; the ratings are ingest's, unless a step has changed them."""
 
-    ratings: Path
+    ingest: Path
     groups: Path
     profiles: Path
     utility: Path
+    suppression: Path | None = None
+    obfuscation: Path | None = None
+
+    @property
+    def ratings(self) -> Path:
+        """Return the ratings that the release is made of."""
+        return self.suppression or self.obfuscation or self.ingest
 
 
 def params(config: ReleaseConfig) -> Params:
@@ -47,18 +54,27 @@ def params(config: ReleaseConfig) -> Params:
 
 def run(job: Job[Params, Inputs]) -> dict[str, Any]:
     """Judge the candidate; the verdict is kept either way, a refused candidate stays private."""
-    config, ratings = job.params.config, Ratings(job.inputs.ratings)
+    config = job.params.config
     made = candidate.Candidate(job.out / "candidate", job.out / "private")
-    ids, labels = ratings.user_ids(), np.load(job.inputs.groups / "labels.npy")
-    candidate.write_release(
-        made,
-        candidate.Declaration.of(config),
-        job.snapshot,
-        ratings,
-        job.inputs.profiles / "groups.parquet",
-        candidate.Membership(ids, job.pseudonyms(ids), labels),
+    declared = candidate.Declaration.of(config)
+    released = assemble(
+        Request(
+            store=job.store,
+            population=config.population,
+            release=config.release.name,
+            snapshot=job.snapshot,
+            declared=declared,
+            source=source_state(config, job.snapshot),
+        ),
+        job.inputs.ingest,
+        Cohort.read(job.inputs.ratings, job.inputs.groups, job.inputs.profiles),
+        job.out,
+        job.rng("numbering"),
     )
-    candidate.add_owner_files(made, ratings, job.inputs.utility)
+    members = candidate.Membership(released.ids, job.pseudonyms(released.ids), released.labels)
+    candidate.write_release(made, declared, job.snapshot, released.contents, members)
+    candidate.add_owner_files(made, Ratings(job.inputs.ratings), job.inputs.utility)
+    released.write_entry(made.private)
     # A run that cannot publish (a trial of another k) is no attempt: a release is drawn anew with its own streams.
     counts, published = job.purpose == "release", (job.published / "manifest.json").exists()
     asked = {"gate": config.gate, "protect": list(config.protected_attributes)}
@@ -101,10 +117,18 @@ def run(job: Job[Params, Inputs]) -> dict[str, Any]:
             "the gate refused this release:\n"
             + "\n".join(f"  {check.name}: {check.detail}" for check in failed),
             where=f"report {made.public / 'report.html'}",
-            remedy=f"{_remedy(config, verdict.failed)}; the report says more"
+            remedy=_remedy_in_series(released.newcomers)
+            if released.carried
+            else f"{_remedy(config, verdict.failed)}; the report says more"
             f"{_next_k(config, verdict.failed, job.snapshot)}",
         )
     return {"checks": len(verdict.checks), **manifest["counts"]}
+
+
+def _remedy_in_series(newcomers: int) -> str:
+    """Say what the owner can change where other groups are published already: k and method cannot change any more."""
+    wait = f"raise series.min_cohort above {newcomers:,}, so that they wait for others and give the gate more evidence"
+    return f"{wait if newcomers else 'find out what changed the published groups'}; the report says more"
 
 
 def _next_k(config: ReleaseConfig, failed: list[str], snapshot: datetime.date) -> str:

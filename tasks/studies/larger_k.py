@@ -32,6 +32,7 @@ def find_k(
 ) -> dict[str, Any]:
     """Return {passes, tried, other}: the smallest k of TRIED above the release's that passes (None: none does), by k
     what refused the others, and what refuses OTHER_METHOD at the release's own k (None: not tried)."""
+    config = config.alone()
     private = store.private(config.release.name, snapshot)
     with (
         owner_only(),

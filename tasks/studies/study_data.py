@@ -25,7 +25,7 @@ def silent_progress(step: str, done: int, total: int) -> None:
 def study_config(source_format: str, data: Path, command: str) -> ReleaseConfig:
     """Return the configuration of a data set that is only ingested."""
     source = {"format": source_format, "path": str(data)}
-    return parse({"release": {"name": "reproduce"}, "source": source}, command)
+    return parse({"release": {"name": "reproduce"}, "source": source}, command).alone()
 
 
 @contextlib.contextmanager

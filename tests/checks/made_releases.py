@@ -229,8 +229,8 @@ def without_absent(made: Made, present: np.ndarray) -> Made:
 
 
 def write(made: Made, root: Path, pseudonyms: list[str] | None = None) -> tuple[Path, Path]:
-    """Put a release on disk; returns its published and its private directory."""
-    published, private = root / "published", root / "private"
+    """Put a release on disk, alone in a store; returns its published and its private directory."""
+    published, private = (root / side / "made" / SNAPSHOT.isoformat() for side in ("published", "private"))
     published.mkdir(parents=True)
     (private / "utility").mkdir(parents=True)
     _write_files(made, published, private, pseudonyms)

@@ -7,7 +7,6 @@ import made_releases as made
 import made_sybils
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from checks.inference import boosting
@@ -301,32 +300,6 @@ class TestOrdering(CheckContract):
 
     def violation(self, opened):
         return opened(made.numbered_by_source(made.grouped(made.synthetic())))
-
-
-class TestSeries(CheckContract):
-    """An earlier release in the same store has the same people in other groups."""
-
-    name = "series"
-
-    def in_store(self, opened, *, again):
-        """Open a release in a store with an earlier one about the same people, in the same groups or in others."""
-        case = opened("padded")
-        own, store = case.truth.membership, case.private.parent / "store"
-        groups = own.groups if again else np.random.default_rng(1).permutation(own.groups)
-        earlier = store / "private" / "films" / "2025-12-01"
-        earlier.mkdir(parents=True)
-        columns = {"user": own.users, "pseudonym": own.pseudonyms, "group": pa.array(groups, pa.int32())}
-        pq.write_table(pa.table(columns), earlier / "membership.parquet")
-        published = store / "published" / "films" / "2025-12-01"
-        published.mkdir(parents=True)
-        write_json(published / "manifest.json", {})
-        return replace(case, private=store / "private" / "films" / "2026-01-01")
-
-    def violation(self, opened):
-        return self.in_store(opened, again=False)
-
-    def harmless(self, opened):
-        return self.in_store(opened, again=True)
 
 
 class TestUtility(CheckContract):

@@ -1,4 +1,4 @@
-"""Test what every check of the gate must keep (checks/privacy, checks/attacks, checks/utility)."""
+"""Test what every check of the gate must keep (checks/privacy, checks/attacks, checks/series, checks/utility)."""
 
 from collections.abc import Callable
 from typing import ClassVar

@@ -1,5 +1,6 @@
 """Test the DAG file, parsed in an own process as Airflow does: tasks, documentation, imports."""
 
+import datetime
 import json
 import os
 import shutil
@@ -11,8 +12,12 @@ import pytest
 
 from tasks.config import load
 from tasks.methods import graph
+from tasks.series.withdrawal import LONGEST_REASON
+from tasks.store import Store
+from tests.tasks.series.made_series import POPULATION, make_candidate, publish_candidate
 
 ROOT = Path(__file__).parents[2]
+SNAPSHOT = datetime.date(2026, 1, 1)
 HEAVY = [
     "dask",
     "distributed",
@@ -42,7 +47,8 @@ print(json.dumps({
             "doc": dag.doc_md, "catchup": dag.catchup, "active": dag.max_active_runs,
             "tags": sorted(dag.tags),
             "schedule": dag.timetable.expression if hasattr(dag.timetable, "expression") else None,
-            "start": dag.start_date.isoformat(), "params": {k: p.schema for k, p in dag.params.items()},
+            "start": dag.start_date and dag.start_date.isoformat(),
+            "params": {k: p.schema for k, p in dag.params.items()},
         } for dag in bag.dags.values()
     },
 }))
@@ -94,12 +100,24 @@ def test_light_imports(dags):
     assert [module for module in HEAVY if module in dags["modules"]] == []
 
 
-def test_one_dag_per_file(dags):
-    """Every valid release file gives one DAG."""
-    expected = {f"release_{load(path).release.name}" for path in (ROOT / "dags" / "releases").glob("*.toml")}
-    assert "release_demo" in expected
-    others = {f"release_{name}" for name in ("signed", "noisy", "hidden", "obscured", "rare")}
-    assert set(dags["dags"]) == expected | others
+def test_two_dags_per_file(dags):
+    """Every valid release file gives a DAG that publishes and one that withdraws."""
+    names = {load(path).release.name for path in (ROOT / "dags" / "releases").glob("*.toml")}
+    assert "demo" in names
+    names |= {"signed", "noisy", "hidden", "obscured", "rare"}
+    assert set(dags["dags"]) == {f"{does}_{name}" for name in names for does in ("release", "withdraw")}
+
+
+def test_withdrawal(dags):
+    """A withdrawal is started by a person alone, who must say which snapshot and why."""
+    dag = dags["dags"]["withdraw_demo"]
+    assert (dag["schedule"], dag["catchup"], dag["active"]) == (None, False, 1)
+    assert dag["tasks"] == {"withdraw": []}
+    assert dag["outlets"] == {"withdraw": ["murmur://demo"]}
+    assert dag["params"]["snapshot"] == {"type": "string", "format": "date"}
+    assert dag["params"]["reason"] == {"type": "string", "minLength": 1, "maxLength": LONGEST_REASON}
+    assert "withdraw" in dag["docs"]["withdraw"].lower()
+    assert "murmur://demo" in dag["doc"]
 
 
 def test_graph(dags):
@@ -116,7 +134,10 @@ def test_changing_step_first(dags):
     plain = dags["dags"]["release_demo"]["tasks"]
     assert {step: [n for n in needed if n != "obfuscation"] for step, needed in hidden["tasks"].items()} == {
         "obfuscation": ["ingest"],
-        **{s: [n for n in needed if s == "evaluate" or n != "ingest"] for s, needed in plain.items()},
+        **{
+            s: [n for n in needed if s in ("evaluate", "validate") or n != "ingest"]
+            for s, needed in plain.items()
+        },
     }
     assert obscured["tasks"] == {
         "ingest": [],
@@ -124,7 +145,7 @@ def test_changing_step_first(dags):
         "clustering": ["obfuscation"],
         "homogenization": ["clustering", "obfuscation"],
         "evaluate": ["ingest"],
-        "validate": ["clustering", "evaluate", "homogenization", "obfuscation"],
+        "validate": ["clustering", "evaluate", "homogenization", "ingest", "obfuscation"],
         "publish": ["validate"],
     }
     assert rare["tasks"]["evaluate"] == ["ingest", "suppression"]
@@ -232,6 +253,44 @@ def test_no_retry(tmp_path):
     assert not (tmp_path / "store").exists()
 
 
+WITHDRAW = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import release
+from airflow.sdk.exceptions import AirflowFailException
+from tasks.config import load
+config = load(sys.argv[2])
+for day, reason in (("2026-1", "late"), ("2026-03-01", "late"), ("2026-01-01", "wrong scale"), ("2026-01-01", "again")):
+    try:
+        answer = release.take_back(config, day, reason)
+        print(answer["status"], answer["reason"], sorted(answer["event"]["extra"].items())[-2])
+    except AirflowFailException as error:
+        print(error)
+"""
+
+
+def test_take_back(tmp_path, monkeypatch):
+    """A snapshot that was published is withdrawn; what was not is refused without a retry."""
+    monkeypatch.delenv("MURMUR_LEDGER", raising=False)
+    store = Store(tmp_path / "store")
+    publish_candidate(
+        make_candidate(tmp_path / "made", store, "2026-01-01", ["ann", "bob"], items=["x"]),
+        store,
+        "2026-01-01",
+    )
+    config = tmp_path / "films.toml"
+    config.write_text(GOOD.format(name="films", more="") + f"[series]\npopulation = '{POPULATION}'\n")
+    environment = {**airflow_environment(tmp_path), "MURMUR_STORE": str(store.root)}
+    command = [sys.executable, "-c", WITHDRAW, ROOT / "dags", config]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "'2026-1' is not a snapshot date" in result.stdout
+    assert "this snapshot was never published" in result.stdout
+    assert "withdrawn wrong scale ('state', 'withdrawn')" in result.stdout
+    assert "withdrawn already wrong scale" in result.stdout
+    assert [file.name for file in store.published("films", SNAPSHOT).iterdir()] == ["tombstone.json"]
+
+
 CRASH = """
 import datetime, sys, traceback
 sys.path.insert(0, sys.argv[1])
@@ -241,7 +300,7 @@ from tasks import pipeline
 from tasks.config import load
 from tasks.errors import DiskFull
 
-def crash(step, *_):
+def crash(step, *_, **__):
     try:
         raise KeyError("user-4711")
     except KeyError:

@@ -22,6 +22,7 @@ from distributed import Client, Security
 
 from tasks.config import load
 from tasks.methods import graph
+from tasks.series.ledger import Ledger
 from tasks.stack import ApiError, Stack
 from tasks.stack.processes import Component
 from tasks.store import Store, files_below
@@ -45,6 +46,8 @@ format = "synthetic"
 users = 600
 items = 200
 ratings_per_user = 30.0
+churn = 0.2
+seed = {seed}
 [gate]
 {gate}
 """
@@ -76,16 +79,17 @@ class World:
             DAGS, self.dags, ignore=shutil.ignore_patterns("*.toml", "__pycache__"), copy_function=os.symlink
         )
         (self.dags / "releases").mkdir(exist_ok=True)
-        self.write("monthly")
-        self.write("signed", approval=True)
-        self.write("refused", gate="homogeneity = 0.0")  # no interval ends at zero: always refused
+        # Seeds, since a person of one population must not appear in another.
+        self.write("monthly", seed=1)
+        self.write("signed", seed=2, approval=True)
+        self.write("refused", seed=3, gate="homogeneity = 0.0")  # no interval ends at zero: always refused
         (self.dags / "releases" / "broken.toml").write_text(
             "[release]\nname = 'broken'\nshedule = '@daily'\n"
         )
         self.stack = PartlyMeasuredStack(root / "state", store=root / "store", dags=self.dags, workers=2)
 
-    def write(self, name: str, *, approval: bool = False, gate: str = "") -> None:
-        text = RELEASE.format(name=name, approval=str(approval).lower(), gate=gate)
+    def write(self, name: str, *, seed: int, approval: bool = False, gate: str = "") -> None:
+        text = RELEASE.format(name=name, seed=seed, approval=str(approval).lower(), gate=gate)
         (self.dags / "releases" / f"{name}.toml").write_text(text)
 
     @property
@@ -181,13 +185,20 @@ def test_backfill(world):
     wait_for(lambda: world.client.api("GET", backfill)["completed_at"], "all runs of the backfill")
     assert not psutil.pid_exists(killed)
     assert [run["state"] for run in world.client.runs("release_monthly")] == ["success"] * 3
+    people = []
     for snapshot in SNAPSHOTS:
         manifest = json.loads(
             (world.stack.store.published("monthly", snapshot) / "manifest.json").read_text()
         )
         assert manifest["snapshot"] == str(snapshot)
-        assert manifest["series"] == "unchecked"
+        assert manifest["series"] == "checked"
+        people.append(manifest["counts"]["users"])
     assert len({world.published(snapshot)["groups.parquet"] for snapshot in SNAPSHOTS}) == 3
+    assert people[0] == 600
+    assert people[0] + 50 <= people[1] <= people[2] - 50  # nobody leaves the series, and cohorts join it
+    with Ledger.open(world.stack.store, "monthly") as ledger:
+        assert [release.snapshot for release in ledger.releases()] == [str(day) for day in SNAPSHOTS]
+        assert ledger.problems(world.stack.store) == []
 
 
 def test_same_bytes_as_cli(world):
@@ -292,7 +303,10 @@ def test_broken_file(world):
     assert "broken.toml" in error["stack_trace"]
     assert "release.shedule: unknown key" in error["stack_trace"]
     dags = world.client.api("GET", "/dags")["dags"]
-    assert {dag["dag_id"] for dag in dags} == {"release_monthly", "release_signed", "release_refused"}
+    names = ("monthly", "signed", "refused")
+    assert {dag["dag_id"] for dag in dags} == {
+        f"{does}_{name}" for name in names for does in ("release", "withdraw")
+    }
 
 
 def test_xcom_references(world):
@@ -317,6 +331,21 @@ def test_logs_hold_no_ids(world):
     logs = [path for path in world.stack.state.rglob("*.log") if path.is_file()]
     assert len(logs) > 40
     assert [path.name for path in logs if names.search(path.read_bytes())] == []
+
+
+def test_withdrawal(world):
+    """A snapshot is taken back from Airflow: a tombstone takes its place, and the asset says so."""
+    conf = {"snapshot": str(SNAPSHOTS[2]), "reason": "the scale was wrong"}
+    started = world.client.api("POST", "/dags/withdraw_monthly/dagRuns", {"logical_date": None, "conf": conf})
+    assert world.client.wait("withdraw_monthly", started["dag_run_id"], WAIT_SECONDS) == "success"
+    place = world.stack.store.published("monthly", SNAPSHOTS[2])
+    assert [file.name for file in place.iterdir()] == ["tombstone.json"]
+    (event,) = world.client.api("GET", "/assets/events?source_dag_id=withdraw_monthly")["asset_events"]
+    assert event["name"] == "murmur://monthly"
+    said = {key: event["extra"][key] for key in ("state", "snapshot", "reason")}
+    assert said == {"state": "withdrawn", **conf}
+    with pytest.raises(ApiError, match="Invalid input for param"):
+        world.client.api("POST", "/dags/withdraw_monthly/dagRuns", {"logical_date": None, "conf": {}})
 
 
 def test_login(world):

@@ -93,7 +93,7 @@ def test_a_release_keeps_its_promises(made, method):
             "README.md",
         ]
     )
-    assert manifest["series"] == "unchecked"
+    assert manifest["series"] == "checked"
     assert all(check["passed"] or check["severity"] == "advisory" for check in manifest["checks"])
     members = pq.read_table(published / "members.parquet").to_pandas()
     groups = pq.read_table(published / "groups.parquet").to_pandas()
@@ -190,21 +190,21 @@ def test_a_published_snapshot_cannot_be_changed(made, config):
 
 @pytest.mark.slow
 def test_crash_while_publishing_can_be_repeated(made, tmp_path, monkeypatch):
-    from tasks.steps import publish
+    from tasks.series import publication
 
     config, _ = made("predictive-padded")
     store = Store(tmp_path)
-    real = publish.write_json
+    real = publication.write_json
 
     def full(path, value):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(publish, "write_json", full)
+    monkeypatch.setattr(publication, "write_json", full)
     with pytest.raises(DiskFull, match="no space left") as error:
         pipeline.run(config, SNAPSHOT, store)
     assert error.value.where == str(store.published("films", SNAPSHOT).parent)
     assert list(store.published("films", SNAPSHOT).parent.iterdir()) == []  # nor what was arriving
-    monkeypatch.setattr(publish, "write_json", real)
+    monkeypatch.setattr(publication, "write_json", real)
     pipeline.run(config, SNAPSHOT, store)
     assert (store.published("films", SNAPSHOT) / "manifest.json").exists()
     assert [p.name for p in store.published("films", SNAPSHOT).parent.iterdir()] == [SNAPSHOT.isoformat()]

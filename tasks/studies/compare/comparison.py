@@ -65,6 +65,7 @@ def compare(
     error. `key` replaces the owner's secret where the ratings are public and the figures must be reproducible.
     `notes` is a file for the finished rows: an interrupted comparison of the same ratings continues from there.
     """
+    config = config.alone()
     entries = parse_entries(methods, config)
     if plot:
         _refuse_no_file(plot)

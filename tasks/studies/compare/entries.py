@@ -66,7 +66,7 @@ def _entry(text: str, base: ReleaseConfig) -> Entry:
             raise UsageError(f"'{table}.{name}' is set twice", where=where, remedy="set it once")
         places.add(place)
         settings[key] = tables.setdefault(table, {})[name] = _value(value)
-    return Entry(text, method, settings, parse(tables, where))
+    return Entry(text, method, settings, parse(tables, where).alone())
 
 
 def _place(key: str, allowed: tuple[str, ...], where: str) -> tuple[str, str]:

@@ -82,7 +82,7 @@ def _config(kind: str, data: Path, method: str, k: int, observed: bool) -> Relea
             "padding": {"keep_observed": observed, "rank": 16, "phantom_raters": 0, "level_only_below": 0},
         },
         "murmur reproduce P0",
-    )
+    ).alone()
 
 
 def _open(

@@ -101,7 +101,7 @@ def configuration(kind: str, data: Path) -> ReleaseConfig:
     youth = [str(value) for value in DATA_SETS[kind].youth]
     attributes = {"columns": ["gender", "age"], "groups": {"age": {"youth": youth}}}
     source = {"format": kind, "path": str(data), "attributes": attributes}
-    return parse({"release": {"name": "reproduce"}, "source": source}, "murmur reproduce P4")
+    return parse({"release": {"name": "reproduce"}, "source": source}, "murmur reproduce P4").alone()
 
 
 @dataclass(frozen=True)

@@ -236,6 +236,7 @@ def test_raw_records_are_refused(tmp_path):
     assert figures(found)["gradient boosting, retrained"] > 0.75
 
 
+@pytest.mark.slow
 def test_groups_by_gender_fail_by_member_votes(tmp_path):
     """The profiles reveal nothing (equal except for noise): who is listed with whom does."""
     ratings, woman = world()

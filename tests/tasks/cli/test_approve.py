@@ -12,7 +12,7 @@ from checks.result import CheckResult, Verdict
 from tasks.cli import main
 from tasks.config import load
 from tasks.errors import UsageError
-from tasks.steps import publish as publish_step
+from tasks.series import publication
 from tasks.steps import validate
 from tasks.store import digest, read_json, write_json
 
@@ -183,8 +183,8 @@ def test_what_is_no_candidate_is_wrong_usage(tmp_path, capsys):
 
 def test_without_approval_the_same_code_publishes_at_once(candidate, tmp_path, capsys, monkeypatch):
     """The step `publish` and `murmur approve` share one function, so their releases have the same bytes."""
-    calls, publish = [], publish_step.publish
-    monkeypatch.setattr(publish_step, "publish", lambda *given: calls.append(given) or publish(*given))
+    calls, put = [], publication._put_in_place
+    monkeypatch.setattr(publication, "_put_in_place", lambda *given: calls.append(given) or put(*given))
     assert murmur(capsys, "approve", candidate)[0] == 0
     config = tmp_path / "signed.toml"
     config.write_text(CONFIG.format(approval="false"))

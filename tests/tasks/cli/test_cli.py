@@ -88,7 +88,9 @@ def releases(tmp_path_factory, ratings):
         if method not in made:
             place = tmp_path_factory.mktemp(method)
             config = place / "films.toml"
-            config.write_text(CONFIG.format(ratings=ratings, method=method))
+            kind, _, alone = method.partition(" ")
+            text = CONFIG.format(ratings=ratings, method=kind)
+            config.write_text(f'{text}\n[series]\nmode = "independent"\n' if alone else text)
             code = main(
                 ["run", str(config), "--snapshot", "2026-01-01", "--store", str(place / "store"), "--json"]
             )
@@ -144,7 +146,7 @@ def test_no_answer_shows_a_source_id(releases, ratings, capsys):
 
 @pytest.mark.slow
 def test_a_comparison_answers_and_leaves_the_release_as_it_was(releases, tmp_path, capsys):
-    config, store = releases("padded")
+    config, store = releases("padded alone")  # a comparison stands outside any series
 
     def everything() -> dict[str, tuple[bytes, int]]:
         files = (file for file in store.rglob("*") if file.is_file())
@@ -189,9 +191,11 @@ def private(store: Path) -> Path:
 def copy(releases, tmp_path):
     def make(method: str = "simple") -> tuple[Path, Path]:
         _, store = releases(method)
-        shutil.copytree(published(store), tmp_path / "published")
-        shutil.copytree(private(store), tmp_path / "private")
-        return tmp_path / "published", tmp_path / "private"
+        made = published(store), private(store)
+        copies = [tmp_path / "copied" / place.relative_to(store) for place in made]
+        for place, copied in zip(made, copies, strict=True):
+            shutil.copytree(place, copied)
+        return copies[0], copies[1]
 
     return make
 

@@ -17,7 +17,8 @@ from tasks.errors import MurmurError, Refused
 
 ROOT = Path(__file__).parents[3]
 COMMANDS = {
-    "attack", "audit", "check", "clean", "compare", "expand", "init", "reproduce", "restore", "run", "verify",
+    "attack", "audit", "check", "clean", "compare", "expand", "init", "ledger", "reproduce", "restore", "run",
+    "verify",
 }  # fmt: skip
 HEAVY = ("numpy", "dask", "distributed", "numba", "great_expectations", "pandas", "pyarrow", "scipy", "rich")
 

@@ -123,7 +123,12 @@ def users_csv(**keys):
             "padding: neutral",
             "keep one of them",
         ),
-        (with_(series={"mode": "sticky"}), "series.mode", "independent"),
+        (
+            with_(series={"mode": "sticky"}, privacy={"method": "perturbation"}),
+            "series.mode",
+            "records of single people",
+        ),
+        (with_(series={"min_cohort": 9}), "series.min_cohort", "two groups"),
         (with_(clustering={"metric": "cosine"}), "clustering.metric", "weighted-squared"),
         ({"release": {"name": "x"}}, "source", "add it"),
         (with_(surprise={}), "surprise", "unknown key"),

@@ -53,7 +53,9 @@ def test_check_shows_it(release, capsys):
 
 
 def test_ingest_reads_it(release, tmp_path):
-    run = pipeline.open_run(load(release), SNAPSHOT, Store(tmp_path / "store"), Engine(), lambda *_: None)
+    run = pipeline.open_run(
+        load(release).alone(), SNAPSHOT, Store(tmp_path / "store"), Engine(), lambda *_: None
+    )
     done = pipeline.execute("ingest", run)
     ratings = Ratings(tmp_path / "store" / "private" / "films" / SNAPSHOT.isoformat() / "work" / "ingest")
     assert (done["counts"]["users"], done["counts"]["items"], done["counts"]["ratings"]) == (12, 3, 36)

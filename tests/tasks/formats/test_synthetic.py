@@ -165,3 +165,10 @@ def test_one_taste_is_enough():
 
 def _shrunk_means(groups, values, size):
     return np.bincount(groups, values, minlength=size) / (np.bincount(groups, minlength=size) + 5)
+
+
+def test_people_of_another_seed_are_others():
+    """Releases of two seeds in one store are about different people, so no id occurs in both."""
+    first, second = (set(load(users=50, items=20, seed=seed)[0]) for seed in (0, 1))
+    assert len(first) == len(second) == 50
+    assert not first & second

@@ -117,6 +117,7 @@ def clouds(draw):
     return make(np.random.default_rng(draw(st.integers(0, 10**6))), rows, columns)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(points=clouds(), k=st.integers(1, 12))
 def test_mdav_equals_the_reference(points, k):

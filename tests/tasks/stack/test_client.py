@@ -154,6 +154,16 @@ def test_backfill_covers_whole_days_and_unpauses(airflow):
     assert requests[1][1:] == ("/api/v2/dags/x", {"is_paused": False})
 
 
+def test_open_backfills_are_ended(airflow):
+    listed = [{"id": 3, "completed_at": "2026-04-01T00:00:00Z"}, {"id": 4, "completed_at": None}]
+    client, requests = airflow(answers({"backfills": listed}, {}))
+    client.end_backfills("x")
+    assert requests == [
+        ("GET", "/api/v2/backfills?dag_id=x", None),
+        ("PUT", "/api/v2/backfills/4/cancel", None),
+    ]
+
+
 def test_wait_reports_each_change_once(airflow):
     def tasks(*states):
         return {

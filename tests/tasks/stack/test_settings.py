@@ -11,7 +11,7 @@ import pytest
 from tasks.engine import QUIET
 from tasks.stack import Stack
 from tasks.stack.settings import ui_password
-from tasks.stack.supervisor import latest_scheduled_time
+from tasks.stack.supervisor import latest_scheduled_times
 
 
 @pytest.fixture
@@ -66,12 +66,13 @@ def test_airflow_asks_for_a_password(environment, tmp_path):
 @pytest.mark.parametrize(
     ("now", "scheduled"),
     [
-        ("2026-03-01T03:00", "2026-03-01"),
-        ("2026-03-01T02:59", "2026-02-01"),
-        ("2026-01-01T00:30", "2025-12-01"),
-        ("2026-03-31T12:00", "2026-03-01"),
+        ("2026-03-01T03:00", ["2026-01-01", "2026-02-01", "2026-03-01"]),
+        ("2026-03-01T02:59", ["2025-12-01", "2026-01-01", "2026-02-01"]),
+        ("2026-01-01T00:30", ["2025-10-01", "2025-11-01", "2025-12-01"]),
+        ("2026-03-31T12:00", ["2026-01-01", "2026-02-01", "2026-03-01"]),
     ],
 )
-def test_the_demo_runs_for_the_latest_first_of_a_month(now, scheduled):
+def test_the_demo_runs_for_the_latest_firsts_of_a_month(now, scheduled):
     moment = datetime.datetime.fromisoformat(now).replace(tzinfo=datetime.UTC)
-    assert latest_scheduled_time(moment).isoformat() == f"{scheduled}T03:00:00+00:00"
+    times = latest_scheduled_times(moment, 3)
+    assert [one.isoformat() for one in times] == [f"{day}T03:00:00+00:00" for day in scheduled]

@@ -29,6 +29,9 @@ from tasks.steps import ingest
 ROOT = Path(__file__).parents[3]
 SNAPSHOT = datetime.date(2026, 1, 1)
 
+# All ratings of the source, as they are: which people a series keeps is tested in tests/tasks/series.
+ALONE = {"release": {"name": "x"}, "series": {"mode": "independent"}}
+
 
 @pytest.fixture
 def job(tmp_path):
@@ -41,7 +44,7 @@ def job(tmp_path):
             path = tmp_path / f"ratings-{number}.csv"
             path.write_text(text, newline="")
             source = {"format": "csv", "path": str(path), "scale": [1, 5], **source}
-        config = parse({"release": {"name": "x"}, "source": source, "privacy": privacy or {"k": 2, "l": 1}})
+        config = parse({**ALONE, "source": source, "privacy": privacy or {"k": 2, "l": 1}})
         config = config.model_copy(
             update={"source": config.source.model_copy(update={"block_bytes": block_bytes})}
         )
@@ -68,7 +71,7 @@ def _here():
 @pytest.fixture
 def run(monkeypatch):
     """Run ingest without Great Expectations, whose import takes ten seconds; one test runs it with them."""
-    monkeypatch.setattr(ingest, "_validate", lambda job: {"expectations": 0})
+    monkeypatch.setattr(ingest, "_validate", lambda job, written: {"expectations": 0})
     return ingest.run
 
 
@@ -191,12 +194,12 @@ def test_a_changed_user_table_is_ingested_again(tmp_path, monkeypatch):
     from tasks.engine import Engine
     from tasks.store import Store
 
-    monkeypatch.setattr(ingest, "_validate", lambda job: {"expectations": 0})
+    monkeypatch.setattr(ingest, "_validate", lambda job, written: {"expectations": 0})
     (tmp_path / "ml").mkdir()
     (tmp_path / "ml" / "ratings.dat").write_text("1::1::5::1\n2::1::4::1\n")
     table = tmp_path / "ml" / "users.dat"
     source = {"format": "movielens-1m", "path": str(tmp_path / "ml")}
-    config = parse({"release": {"name": "x"}, "source": source, "privacy": {"k": 2, "l": 1}})
+    config = parse({**ALONE, "source": source, "privacy": {"k": 2, "l": 1}})
 
     def genders():
         release = pipeline.open_run(config, SNAPSHOT, Store(tmp_path / "store"), Engine(), lambda *_: None)
@@ -474,11 +477,11 @@ from tasks.config import parse
 from tasks.engine import Engine
 from tasks.errors import MurmurError, room_in
 from tasks.steps import ingest
-ingest._validate = lambda job: {"expectations": 0}
+ingest._validate = lambda job, written: {"expectations": 0}
 def run(path, out):
     out.mkdir()
     source = {"format": "csv", "path": str(path), "scale": [1, 5], "block_bytes": 2**18}
-    config = parse({"release": {"name": "x"}, "source": source})
+    config = parse({"release": {"name": "x"}, "source": source, "series": {"mode": "independent"}})
     ingest.run(SimpleNamespace(params=ingest.params(config), snapshot=datetime.date(2026, 1, 1), out=out,
                                engine=Engine(), progress=lambda done, total: None))
 """

@@ -343,11 +343,15 @@ def test_graphs_with_obfuscation():
         "clustering": ("obfuscation",),
         "homogenization": ("obfuscation", "clustering"),
         "evaluate": ("ingest",),
-        "validate": ("obfuscation", "clustering", "homogenization", "evaluate"),
+        "validate": ("ingest", "obfuscation", "clustering", "homogenization", "evaluate"),
         "publish": ("validate",),
     }
     both = methods.graph(described(privacy={"method": "predictive-padded"}))
     assert list(both)[:3] == ["ingest", "obfuscation", "padding"]
-    assert [name for name, needed in both.items() if "ingest" in needed] == ["obfuscation", "evaluate"]
+    assert [name for name, needed in both.items() if "ingest" in needed] == [
+        "obfuscation",
+        "evaluate",
+        "validate",
+    ]
     assert both["centers"] == ("obfuscation", "padding", "sampling")
     assert methods.inputs("padding", described()) == ("ingest",)  # the model that utility is compared with

@@ -174,7 +174,7 @@ def test_graph_with_suppression():
         "clustering": ("suppression",),
         "homogenization": ("suppression", "clustering"),
         "evaluate": ("ingest", "suppression"),
-        "validate": ("suppression", "clustering", "homogenization", "evaluate"),
+        "validate": ("ingest", "suppression", "clustering", "homogenization", "evaluate"),
         "publish": ("validate",),
     }
 

@@ -1,0 +1,129 @@
+"""Attack with averages: the mean of all profiles a person was published with, and the nearest of all people to it.
+
+Every regrouping puts a person among other people, whose ratings average out while the person's stay: of independent
+releases, one gives away .17 of the targets, two .41 and eight .53. Groups link by content across pseudonyms; here they
+are linked without error. A person whose profile never changed has one profile however often it is published, and so
+nothing is gained. Refused is a gain over this release alone that is shown: its lower bound (95 %) is above 0, over all
+targets.
+People with several profiles (pooled survivors) are reported by themselves. Positive control: people with many ratings
+among sixteen random sets of k − 1 others, all by their own ratings, must be found more often than among one, and more
+often than not.
+"""
+
+import math
+
+import numpy as np
+
+from checks.evidence.case import Case
+from checks.history.history import FIRST, History
+from checks.history.nearest_person import found_first, records
+from checks.registry import check
+from checks.result import Finding, Outcome
+from checks.stats import Z95, Risk, difference, wilson
+
+CONTROLS = 60
+CONTROL_GROUPS = 16
+WORK = 2e10  # ratings × vectors: some minutes
+
+
+@check("averaging", threshold=0, controlled=True, as_published=True, whole=True)
+def run(case: Case, threshold: float) -> Finding:
+    """Return how many more people are found by averaging over releases than in one (lower bound above 0 refuses)."""
+    history = History.of(case)
+    if not history.sharing:
+        return Finding(True, None, 0, FIRST, control=True, applicable=False)
+    targets = _targets(case, history)
+    if not len(targets):
+        return Finding(
+            True, None, 0, "Nobody of this release can be attacked.", control=True, applicable=False
+        )
+    one, every, several = _vectors(history, case, targets)
+    alone, together = found_first(case, one, targets), found_first(case, every, targets)
+    n = len(targets)
+    gain = float(together.mean() - alone.mean())
+    low = _lower(int(together.sum()), int(alone.sum()), n)
+    ends = difference((int(together.sum()), n), (int(alone.sum()), n)) if several.any() else (0.0, 0.0)
+    single, averaged = _control(case, history)
+    chance = 1 / max(1, case.truth.users)
+    outcomes = [Outcome("all releases", Risk(int(together.sum()), n, chance))]
+    if several.any():
+        few = Risk(int(together[several].sum()), int(several.sum()), float(alone[several].mean()))
+        outcomes.append(Outcome("people with several profiles (baseline: one profile)", few))
+    detail = (
+        f"Nearest of all people: {together.mean():.1%} over all releases, {alone.mean():.1%} in this one alone. "
+        f"{several.mean():.0%} of {n:,} people have more than one profile in all releases. "
+        f"Positive control: {averaged:.0%} over {CONTROL_GROUPS} random groups, {single:.0%} in one."
+    )
+    return Finding(
+        low <= threshold,
+        gain,
+        n,
+        detail,
+        *ends,
+        control=averaged >= 0.5 and averaged > single,
+        outcomes=tuple(outcomes),
+    )
+
+
+def _lower(together: int, alone: int, n: int) -> float:
+    """Return the lower end of the gain's interval at 95 %, whatever the number of attempts: it must show harm."""
+    first, second = wilson(together, n, Z95), wilson(alone, n, Z95)
+    return (together - alone) / n - math.hypot(together / n - first[0], second[1] - alone / n)
+
+
+def _targets(case: Case, history: History) -> np.ndarray:
+    """Return people (rows of the truth) who are in this release and in an earlier one; a sample where they are many."""
+    rated = np.diff(case.truth.ratings.indptr) > 0
+    before = np.zeros(case.truth.users, bool)
+    before[np.flatnonzero(history.own.listed)] = history.released_before[history.persons[-1]]
+    able = np.flatnonzero(rated & before & (case.truth.row_of_user >= 0))
+    most = int(min(2_000, max(100, WORK / max(1, 2 * case.truth.ratings.nnz))))
+    return able if len(able) <= most else np.sort(case.in_drawn_order(able, "averaging")[:most])
+
+
+def _vectors(history: History, case: Case, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return each target's profile here, the mean of its different profiles in all releases, and who has several."""
+    items = history.own.facts.items
+    rows = case.truth.row_of_user[targets]
+    here = history.own.profiles(rows, items)
+    total, count = np.nan_to_num(here), (~np.isnan(here)).astype(np.float32)
+    seen = [history.own.facts.profiles[rows]]
+    person = np.full(case.truth.users, -1, np.int64)
+    person[np.flatnonzero(history.own.listed)] = history.persons[-1]
+    place = np.full(len(history.ids), -1, np.int64)
+    for at in history.sharing:
+        place[:] = -1
+        place[history.persons[at]] = history.earlier[at].rows_of(history.numbers[at])
+        row = place[person[targets]]
+        digest = np.where(row >= 0, history.earlier[at].facts.profiles[np.maximum(row, 0)], b"")
+        other = (row >= 0) & np.logical_and.reduce([digest != known for known in seen])
+        if other.any():
+            table = history.earlier[at].profiles(row[other], items)
+            total[other] += np.nan_to_num(table)
+            count[other] += ~np.isnan(table)
+        seen.append(digest)
+    mean = np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
+    several = np.zeros(len(targets), bool)
+    for digest in seen[1:]:
+        several |= (digest != b"") & (digest != seen[0])
+    return here, mean, several
+
+
+def _control(case: Case, history: History) -> tuple[float, float]:
+    """Return how often people are found in one and in several means over themselves and k − 1 random others."""
+    draw = case.draw("averaging", "control")
+    rated = np.diff(case.truth.ratings.indptr)
+    able = np.flatnonzero(rated > 0)
+    people = np.sort(draw.permutation(able[rated[able] >= np.median(rated[able])])[:CONTROLS])
+    k = history.own.k
+    own = records(case, people)
+    total, first = np.zeros_like(own), own
+    for group in range(CONTROL_GROUPS):
+        others = sum(records(case, draw.choice(able, len(people))) for _ in range(k - 1))
+        mean = (own + others) / k
+        total += mean
+        first = mean if group == 0 else first
+    return (
+        float(found_first(case, first, people).mean()),
+        float(found_first(case, total / CONTROL_GROUPS, people).mean()),
+    )

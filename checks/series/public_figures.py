@@ -1,0 +1,73 @@
+"""Test that no published figure depends on people who are not released.
+
+People who wait for a cohort, or were left out, are in no group; an exact count of them changes by one when one of them
+appears. So counts are of released people, the number of people withheld is a multiple of k, and no number of withheld
+items is given at all (an item is withheld because one or two people rated it). Other figures of the manifest, those in
+the lines of the checks included, may not be the exact number of people in the source or of those who wait. A number
+below 100 is not looked for: it occurs by chance.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from checks.evidence.case import Case
+from checks.history.history import FIRST, History
+from checks.registry import check
+from checks.result import Finding
+
+SMALLEST_SOUGHT = 100
+_NUMBER = re.compile(r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?![\w,])|(?<![\w.,])\d+(?![\w.]*\w)")
+_FIXED = ("files", "code_version", "created_at", "snapshot", "schema_version", "privacy", "rating_scale")
+
+
+@check("public-figures", threshold=0, as_published=True, whole=True)
+def run(case: Case, threshold: float) -> Finding:
+    """Count the figures of the manifest that depend on people who are not released; none is allowed."""
+    history = History.of(case)
+    release, manifest = history.own.release, history.own.manifest
+    if not history.related and manifest.get("series") != "checked":
+        return Finding(True, None, 0, FIRST, applicable=False)
+    counts, withheld = manifest.get("counts") or {}, manifest.get("withheld") or {}
+    waiting, source = case.truth.unlisted_users, case.truth.source_users
+    released = {
+        "users": int(history.in_own.sum()),
+        "items": release.n_items,
+        "groups": release.n_groups,
+        "ratings": int((release.lengths * release.listed).sum()),
+    }
+    wrong = [name for name, number in released.items() if counts.get(name) != number]
+    users, items = withheld.get("users"), withheld.get("items")
+    harmless = {*released.values(), int(users) if type(users) is int else 0}
+    secret = {n for n in (waiting, source) if n >= SMALLEST_SOUGHT and n % release.k} - harmless
+    rest = {key: value for key, value in manifest.items() if key not in _FIXED}
+    figures = list(_numbers(rest))
+    exact = sum(number in secret for number in figures)
+    problems = [
+        (len(wrong), f"counts are not those of the released people ({', '.join(wrong)})"),
+        (
+            int(type(users) is not int or users % release.k != 0),
+            "number of people withheld is no multiple of k",
+        ),
+        (int(items != 0), "number of withheld items is given"),
+        (exact, "figures are the exact number of people in the source or of those who wait"),
+    ]
+    total = sum(count for count, _ in problems)
+    detail = (
+        " ".join(f"{count:,} {words}." for count, words in problems if count)
+        or "Counts are of released people; the number of people withheld is a multiple of k."
+    )
+    return Finding(total <= threshold, total, len(figures), detail)
+
+
+def _numbers(value: Any) -> Iterator[int]:
+    """Yield the whole numbers in a part of the manifest, those inside sentences included."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for part in value:
+            yield from _numbers(part)
+    elif isinstance(value, str):
+        yield from (int(found.replace(",", "")) for found in _NUMBER.findall(value))
+    elif isinstance(value, int | float) and not isinstance(value, bool) and value == int(value):
+        yield int(value)

@@ -1,0 +1,151 @@
+"""Hold the prior of an item model on disk, and compute it from published releases of the same population.
+
+    prior.npz       beside the ratings (data/ratings.py): levels, factors and known, a row per item column
+
+Only published files are read: groups.parquet, items.parquet and manifest.json of each release. So a prior is
+post-processing of public data.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tasks.data import profiles
+from tasks.data.ratings import Ratings, places
+from tasks.errors import MurmurError
+from tasks.kernels.public_prior import Block, Prior, find_levels, find_prior
+from tasks.store import read_json
+
+FILE = "prior.npz"
+CELLS_PER_BLOCK = 8_000_000  # as float32: 32 MB
+_SEED = 0  # of the directions that the search starts with; the result hardly depends on it
+
+
+def write_prior(out_dir: Path, item_ids: Sequence[str], releases: Sequence[Path], rank: int) -> Prior:
+    """Compute the prior of these items from published releases and write it beside ratings with these columns.
+
+    `releases` are in the order of publication. Profiles are repeated from release to release, and each group counts
+    once: in the first one. The last two releases of a series are enough: they tell which groups are the newest
+    cohort's. Levels are those of the newest cohort, factors those of all groups.
+    """
+    opened = [_Release.open(directory, item_ids) for directory in releases]
+    kept = _first_of_each(opened)
+
+    def blocks() -> Iterator[Block]:
+        for release, rows in zip(opened, kept, strict=True):
+            yield from release.blocks(rows)
+
+    prior = find_prior(blocks, len(item_ids), rank, np.random.default_rng(_SEED))
+    for release, rows in reversed(list(zip(opened, kept, strict=True))):
+        if rows is None or rows.any():  # the last release with new groups
+            newest = find_levels(lambda: release.blocks(rows), len(item_ids))  # noqa: B023 - called at once
+            prior = prior.with_levels(*newest)
+            break
+    save_prior(out_dir, prior)
+    return prior
+
+
+def save_prior(out_dir: Path, prior: Prior) -> None:
+    """Write a prior beside ratings."""
+    np.savez(out_dir / FILE, levels=prior.levels, factors=prior.factors, known=prior.known)
+
+
+def read_prior(ratings: Ratings) -> Prior | None:
+    """Return the prior of the items' columns; None where there is none."""
+    path = ratings.directory / FILE
+    if not path.exists():
+        return None
+    with np.load(path) as held:
+        prior = Prior(held["levels"], held["factors"], held["known"])
+    if len(prior.levels) != ratings.n_items:
+        raise MurmurError(
+            f"the prior has {len(prior.levels):,} items, the ratings have {ratings.n_items:,}",
+            where=str(path),
+            remedy="write the prior for the items of these ratings",
+        )
+    return prior
+
+
+def copy_prior(ratings: Ratings, out: Path, columns: np.ndarray | None = None) -> None:
+    """Copy the prior of some ratings to others; `columns` are their items' columns here (−1: a new item), None: the
+    same."""
+    prior = read_prior(ratings)
+    if prior is not None:
+        save_prior(out, prior if columns is None else prior.with_columns(columns))
+
+
+class _Release:
+    """Read the profiles of one published release, with the items as wanted."""
+
+    def __init__(self, path: Path, coding: profiles.Coding, column: np.ndarray, n_items: int) -> None:
+        self._path, self._coding = path, coding
+        self._column, self._n_items = column, n_items  # wanted column of each published item, −1: none
+
+    @classmethod
+    def open(cls, directory: Path, item_ids: Sequence[str]) -> "_Release":
+        """Open a release whose values are ratings."""
+        manifest = read_json(directory / "manifest.json")
+        if manifest["unit"] != "rating":
+            raise MurmurError(
+                f"a prior needs published ratings, this release has values of unit {manifest['unit']!r}",
+                where=str(directory / "manifest.json"),
+                remedy="leave the release out",
+            )
+        coding = profiles.Coding(
+            manifest["rating_encoding"], manifest["rating_scale"][0], manifest["rating_step"]
+        )
+        published = pq.read_table(directory / "items.parquet").column("item").combine_chunks()
+        column = places(published, pa.array(item_ids, pa.string()))
+        return cls(directory / "groups.parquet", coding, column, len(item_ids))
+
+    def _parts(self) -> Iterator[profiles.Profiles]:
+        most = max(1, CELLS_PER_BLOCK // max(self._n_items, 1))
+        for block in profiles.blocks(self._path, self._coding.dtype):
+            for start in range(0, len(block.sizes), most):
+                yield block.rows(start, min(start + most, len(block.sizes)))
+
+    def blocks(self, kept: np.ndarray | None) -> Iterator[Block]:
+        """Yield values by wanted column and sizes of groups; `kept` says which groups (None: all)."""
+        first = 0
+        for block in self._parts():
+            values = self._table(block)
+            here = slice(first, first + len(values))
+            first = here.stop
+            wanted = slice(None) if kept is None else kept[here]
+            if kept is None or kept[here].any():
+                yield values[wanted], block.sizes[wanted]
+
+    def digests(self) -> Iterator[bytes]:
+        """Yield what identifies the profile of each group: its size, the wanted items it holds and their values."""
+        for block in self._parts():
+            for size, values in zip(block.sizes.tolist(), self._table(block), strict=True):
+                yield hashlib.sha256(size.to_bytes(8, "big") + values.tobytes()).digest()
+
+    def _table(self, block: profiles.Profiles) -> np.ndarray:
+        values = np.full((len(block.sizes), self._n_items), np.nan, np.float32)
+        decoded = self._coding.values(block.codes)
+        if block.items is None:
+            wanted = self._column >= 0
+            values[:, self._column[wanted]] = decoded.reshape(len(values), -1)[:, wanted]
+            return values
+        row, column = np.repeat(np.arange(len(values)), block.lengths), self._column[block.items]
+        wanted = column >= 0
+        values[row[wanted], column[wanted]] = decoded[wanted]
+        return values
+
+
+def _first_of_each(releases: Sequence[_Release]) -> list[np.ndarray | None]:
+    """Return which groups of each release no earlier one has; None: all of them."""
+    if len(releases) < 2:
+        return [None] * len(releases)
+    seen: set[bytes] = set()
+    kept: list[np.ndarray | None] = []
+    for release in releases:
+        own = list(release.digests())  # equal profiles within one release are two groups
+        kept.append(np.array([digest not in seen for digest in own], bool))
+        seen.update(own)
+    return kept

@@ -1,0 +1,158 @@
+"""Hand what a release adds to the ledger from the step `validate` to publication: entry.json and persons.parquet.
+
+persons.parquet has source ids, so both files are the owner's alone; they become tokens when they are read.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tasks.series.rows import Entry, NewGroup, NewPersons
+from tasks.store import owner_only, read_json, restrict, write_bytes
+
+FACTS, PEOPLE = "entry.json", "persons.parquet"
+GROUP_COLUMNS = ("place", "size", "profile", "number", "stratum", "pool")
+PREFIXES_KEPT = 64
+
+
+class KnowsPeople(Protocol):
+    """Describe the part of an open ledger that names people (tasks/series/ledger.py)."""
+
+    def tokens(self, ids: Iterable[str]) -> list[bytes]:
+        """Return the keyed digests of people."""
+
+
+def write_entry(  # noqa: PLR0913 - a file of so many fields
+    place: Path,
+    *,
+    head: str,
+    mode: str,
+    k: int,
+    source: str,
+    population: str,
+    carried: Sequence[tuple[int, int]],
+    groups: pa.Table,
+    persons: tuple[pa.Array, np.ndarray, Sequence[bytes]],
+    items: Sequence[str],
+    other_items: Sequence[str],
+    budget: tuple[float, float, str] | None = None,
+) -> None:
+    """Write the two files below `place`, which is made with mode 0700.
+
+    `groups` has the columns place, size, profile, number, stratum (text or null) and pool (int or null); `persons` are
+    source ids, the place of each one's group, and versions (tasks/series/versions.py).
+    """
+    users, places, versions = persons
+    facts = {
+        "head": head,
+        "mode": mode,
+        "k": k,
+        "source": source,
+        "population": population,
+        "carried": [[int(group), int(number)] for group, number in carried],
+        "groups": {name: groups.column(name).to_pylist() for name in GROUP_COLUMNS},
+        "items": list(items),
+        "other_items": list(other_items),
+        "budget": budget,
+    }
+    columns = {
+        "user": users.cast(pa.string()),
+        "place": pa.array(places, pa.int32()),
+        "version": pa.array(versions, pa.binary()),
+    }
+    with owner_only():
+        place.mkdir(parents=True, exist_ok=True)
+        write_bytes(place / FACTS, json.dumps(facts, sort_keys=True).encode())
+        pq.write_table(pa.table(columns), place / PEOPLE, compression="none", row_group_size=65_536)
+    restrict(place)
+
+
+def has_entry(place: Path) -> bool:
+    """Return whether a candidate has what the ledger needs."""
+    return (place / FACTS).exists()
+
+
+def population_of(place: Path) -> str:
+    """Return the population that an entry is about."""
+    return read_json(place / FACTS)["population"]
+
+
+def read_entry(
+    place: Path, ledger: KnowsPeople, *, name: str, snapshot: str, revision: int, manifest: str, code: str
+) -> Entry:
+    """Return the entry of a release; people are named by their tokens in this ledger."""
+    facts: dict[str, Any] = read_json(place / FACTS)
+    people = pq.read_table(place / PEOPLE)
+    groups = facts["groups"]
+    budget = facts["budget"]
+    return Entry(
+        name=name,
+        snapshot=snapshot,
+        revision=revision,
+        head=facts["head"],
+        manifest=manifest,
+        source=facts["source"],
+        mode=facts["mode"],
+        k=facts["k"],
+        code=code,
+        carried=[(group, number) for group, number in facts["carried"]],
+        groups=[NewGroup(*row) for row in zip(*(groups[n] for n in GROUP_COLUMNS), strict=True)],
+        persons=NewPersons(
+            tokens=ledger.tokens(people.column("user").to_pylist()),
+            place=people.column("place").to_numpy(),
+            versions=people.column("version").to_pylist(),
+        ),
+        items=facts["items"],
+        other_items=facts["other_items"],
+        budget=None if budget is None else (budget[0], budget[1], budget[2]),
+    )
+
+
+def profile_digests(groups: Path, items: Sequence[str]) -> list[str]:
+    """Return the digest of each group's profile in a groups.parquet, in the order of its rows.
+
+    A profile is (size, item ids, ratings): two groups have the same digest exactly when readers see the same, whether
+    the items are listed or null for every item of that release. `items` are those of its items.parquet.
+    """
+    names = [item.encode("utf-8", "surrogatepass") + b"\0" for item in items]
+    # Most groups share their items with others: what precedes the ratings is digested once for each size and list.
+    prefixes: dict[tuple[int, bytes | None], Any] = {}
+    found: list[str] = []
+    file = pq.ParquetFile(groups)
+    for number in range(file.num_row_groups):
+        table = file.read_row_group(number, columns=["size", "items", "ratings"])
+        sizes = table.column("size").to_pylist()
+        lists = (one for chunk in table.column("items").chunks for one in _as_bytes(chunk))
+        ratings = (one.as_buffer() for chunk in table.column("ratings").chunks for one in chunk)
+        for size, positions, codes in zip(sizes, lists, ratings, strict=True):
+            state = prefixes.get((size, positions))
+            if state is None:
+                listed = (
+                    names
+                    if positions is None
+                    else [names[i] for i in np.frombuffer(positions, "<i4").tolist()]
+                )
+                state = hashlib.sha256(size.to_bytes(8, "big") + b"".join(listed))
+                if len(prefixes) < PREFIXES_KEPT:
+                    prefixes[size, positions] = state
+            digest = state.copy()
+            digest.update(codes)
+            found.append(digest.hexdigest())
+    return found
+
+
+def _as_bytes(lists: pa.ListArray) -> list[bytes | None]:
+    """Return each list of positions as bytes; None: the list is null."""
+    values = np.ascontiguousarray(lists.values.to_numpy(), "<i4")
+    offsets = lists.offsets.to_numpy().tolist()
+    is_null = lists.is_null().to_pylist()
+    return [
+        None if is_null[row] else values[offsets[row] : offsets[row + 1]].tobytes()
+        for row in range(len(lists))
+    ]

@@ -1,0 +1,74 @@
+"""Describe what a ledger holds, for its owner: counts only, nobody's token."""
+
+from collections import Counter
+from typing import Any
+
+from tasks.series.ledger import Ledger
+from tasks.series.rows import Group, PublishedRelease
+from tasks.store import Store, read_json
+
+HELD_BACK = ("eligible", "waiting", "held_back")  # of series.json, where the release's plan wrote them
+
+
+def describe(ledger: Ledger, store: Store) -> dict[str, Any]:
+    """Return releases, classes of people, who waits, erasures and the budget spent."""
+    groups = {group.id: group for group in ledger.groups(state=None)}
+    releases = ledger.releases()
+    states = Counter(ledger.people()[2])
+    budget = [
+        {"release": release_id, "epsilon": epsilon, "delta": delta, "period": period}
+        for release_id, epsilon, delta, period in ledger.budget()
+    ]
+    return {
+        "population": ledger.population,
+        "head": ledger.head,
+        "releases": [_describe_release(one, ledger.listed(one.id), groups) for one in releases],
+        "people": {"released": states["released"], "survivors_waiting": states["survivor"]},
+        "classes": _classes(list(groups.values())),
+        "newest": _held_back(store, releases),
+        "erasures": ledger.erasures(),
+        "budget": budget,
+        "interrupted": [f"{one.name} {one.directory}" for one in ledger.pending()],
+    }
+
+
+def _describe_release(
+    release: PublishedRelease, listed: dict[int, int], groups: dict[int, Group]
+) -> dict[str, Any]:
+    new = [group for group in listed if groups[group].release_id == release.id]
+    return {
+        "id": release.id,
+        "name": release.name,
+        "snapshot": release.snapshot,
+        "revision": release.revision,
+        "state": release.state,
+        "mode": release.mode,
+        "k": release.k,
+        "people": sum(groups[group].size for group in listed),
+        "new_people": sum(groups[group].size for group in new),
+        "groups": len(listed),
+        "new": len(new),
+        "carried": len(listed) - len(new),
+    }
+
+
+def _classes(groups: list[Group]) -> dict[str, Any]:
+    """Return the classes of people who are alike in every release: a group's members, for a group never changes.
+
+    Survivors who were pooled are apart: they are protected by the rule for pools, not by their class (docs/series.md).
+    """
+    whole = [group.size for group in groups if group.pool is None]
+    pooled = sum(group.pool is not None and group.state == "live" for group in groups)
+    return {"number": len(whole), "smallest": min(whole, default=None), "groups_of_pools": pooled}
+
+
+def _held_back(store: Store, releases: list[PublishedRelease]) -> dict[str, Any] | None:
+    """Return how many people the newest release's plan left waiting; None: it did not say."""
+    if not releases:
+        return None
+    newest = releases[-1]
+    path = store.root / "private" / newest.name / newest.directory / "series.json"
+    if not path.exists():
+        return None
+    facts = read_json(path)
+    return {name: facts[name] for name in HELD_BACK if name in facts}

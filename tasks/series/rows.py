@@ -1,0 +1,111 @@
+"""Hold what goes into a ledger and what comes out of it, as plain records."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class PublishedRelease:
+    """Represent a release in the ledger."""
+
+    id: int
+    name: str
+    snapshot: str
+    revision: int
+    state: str  # prepared | published | withdrawn
+    head_before: str
+    manifest: str
+    source: str
+    mode: str
+    k: int
+    code: str
+
+    @property
+    def directory(self) -> str:
+        """Return the name of its directory below published/<name> and private/<name>."""
+        return directory_of(self.snapshot, self.revision)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Represent a group that was published: where its bytes are, and in which release it first appeared."""
+
+    id: int
+    release_id: int
+    place: int
+    size: int
+    profile: str
+    state: str  # live | withdrawn
+    stratum: str | None
+    pool: int | None
+
+
+class NewGroup(NamedTuple):
+    """Hold what enters the ledger about a newly published group; `place` is its row in groups.parquet."""
+
+    place: int
+    size: int
+    profile: str
+    number: int
+    stratum: str | None = None
+    pool: int | None = None
+
+
+@dataclass(frozen=True)
+class NewPersons:
+    """Hold what enters the ledger about newly released people: parallel columns; `place` is that of the group."""
+
+    tokens: Sequence[bytes] = ()
+    place: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32))
+    versions: Sequence[bytes] = ()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Hold what a release adds to the ledger."""
+
+    name: str
+    snapshot: str
+    revision: int
+    head: str  # of the ledger when the release was planned
+    manifest: str  # digest, as tasks/series/publication.py computes it
+    source: str
+    mode: str
+    k: int
+    code: str
+    carried: Sequence[tuple[int, int]] = ()  # (group id, number in this release)
+    groups: Sequence[NewGroup] = ()
+    persons: NewPersons = field(default_factory=NewPersons)
+    items: Sequence[str] = ()  # that enter the catalogue, in order
+    other_items: Sequence[str] = ()  # that people rated and that stay unpublished
+    budget: tuple[float, float, str] | None = None  # epsilon, delta, period
+
+
+@dataclass(frozen=True)
+class Erased:
+    """Represent what an erasure touched: the withdrawn groups, releases that offer them, and who is left of them.
+
+    A person who was never released is only blocked: all three are empty.
+    """
+
+    groups: tuple[Group, ...]
+    releases: tuple[PublishedRelease, ...]  # published ones that list one of the groups
+    survivors: tuple[bytes, ...]  # tokens
+    places: tuple[
+        tuple[int, int], ...
+    ]  # (release id, number of the group there), withdrawn releases included
+
+
+def directory_of(snapshot: str, revision: int) -> str:
+    """Return the name of the directory of a release."""
+    return snapshot if revision == 0 else f"{snapshot}-r{revision}"
+
+
+def parse_directory(name: str) -> tuple[str, int] | None:
+    """Return snapshot and revision of a release's directory; None: it is no release's name."""
+    found = re.fullmatch(r"(\d{4}-\d{2}-\d{2})(?:-r([1-9]\d*))?", name)
+    return (found[1], int(found[2] or 0)) if found else None

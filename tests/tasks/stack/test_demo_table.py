@@ -1,0 +1,39 @@
+"""Test the table with which the demo ends, on a small series."""
+
+import io
+
+from rich.console import Console
+
+from tasks.series.withdrawal import withdraw
+from tasks.stack.demo import series_table
+from tasks.store import Store, read_json, write_json
+from tests.tasks.series.made_series import POPULATION, make_candidate, publish_candidate
+
+
+def publish(store, tmp_path, snapshot, people, waiting):
+    made = make_candidate(tmp_path / snapshot, store, snapshot, people, items=["x"] if waiting else [])
+    publish_candidate(made, store, snapshot)
+    write_json(store.root / "private/films" / snapshot / "series.json", {"waiting": waiting})
+
+
+def test_table(tmp_path, monkeypatch):
+    """A row for each release: people, groups and new groups add up; the verdict counts gating checks alone."""
+    monkeypatch.delenv("MURMUR_LEDGER", raising=False)
+    store = Store(tmp_path / "store")
+    publish(store, tmp_path, "2026-01-01", ["ann", "bob", "cid", "dan"], 1234)
+    publish(store, tmp_path, "2026-02-01", ["eve", "fay"], 0)
+    manifest = store.root / "published/films/2026-02-01/manifest.json"
+    checks = [
+        {"severity": "gate", "applicable": True, "passed": True},
+        {"severity": "gate", "applicable": False, "passed": True},
+        {"severity": "advisory", "applicable": True, "passed": False},
+    ]
+    write_json(manifest, {**read_json(manifest), "checks": checks})
+    withdraw(store, POPULATION, "films", "2026-01-01", "an error")
+    out = io.StringIO()
+    Console(file=out, width=80).print(series_table(store, "films", POPULATION))
+    rows = [line.split() for line in out.getvalue().splitlines() if line.strip().startswith("2026")]
+    assert rows == [
+        ["2026-01-01", "4", "2", "2", "1,234", "withdrawn"],
+        ["2026-02-01", "6", "3", "1", "0", "passed", "1", "of", "1", "checks"],
+    ]
