@@ -1,7 +1,8 @@
-"""Draw the plots of docs/benchmarks.md, as SVG: the same bytes for the same figures."""
+"""Draw the plots of docs/benchmarks.md and docs/series.md, as SVG: the same bytes for the same figures."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,33 @@ def stages(figures: dict[str, Any], directory: Path) -> None:
     axes.set_xlabel("CPU seconds")
     axes.legend(frameon=False)
     _save(figure, directory / "stages.svg", figures["command"])
+
+
+def lines(
+    path: Path,
+    values: Mapping[str, Sequence[float]],
+    *,
+    ylabel: str,
+    command: str,
+    xlabel: str,
+    limits: Mapping[str, float] | None = None,
+    bands: Mapping[str, tuple[Sequence[float], Sequence[float]]] | None = None,
+) -> None:
+    """Draw a line per name over 1, 2, …; NaN: a gap. `limits` are horizontal lines, `bands` lower and upper ends."""
+    figure, axes = _axes(6.4, 3.0)
+    for colour, (name, line) in zip(COLOURS, values.items(), strict=False):
+        places = range(1, len(line) + 1)
+        axes.plot(places, line, "o-", color=colour, markersize=3.5, label=name)
+        if bands and name in bands:
+            axes.fill_between(places, *bands[name], color=colour, alpha=0.15, linewidth=0)
+    for name, limit in (limits or {}).items():
+        axes.axhline(limit, color="grey", linestyle="--", linewidth=1, label=name)
+    longest = max((len(line) for line in values.values()), default=1)
+    lowest = min((one for line in values.values() for one in line if one < 0), default=0)
+    axes.set(xlabel=xlabel, ylabel=ylabel, ylim=(1.1 * lowest, None))
+    axes.set_xticks(range(1, longest + 1))
+    axes.legend(frameon=False, fontsize=8)
+    _save(figure, path, command)
 
 
 def _axes(width: float, height: float) -> tuple[Any, Any]:
