@@ -14,7 +14,7 @@ export DO_NOT_TRACK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui test quick lint ruff format bench bench-netflix bench-page compare lock clean
+.PHONY: help setup demo ui test quick faults lint ruff format bench bench-netflix bench-page compare lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ test: setup ruff  ## the linters and every test, with branch coverage of at leas
 
 quick: setup  ## the tests that need neither the stack nor real data nor seconds (2 minutes)
 	@exec $(PYTEST) --numprocesses 2 -m "not slow and not stack and not data"
+
+faults: setup  ## kill -9 a publisher at 200 points between prepare and commit; 50 races of two publishers (5 minutes)
+	@MURMUR_FAULT_KILLS=200 MURMUR_FAULT_RACES=50 exec $(PYTEST) --numprocesses 2 tests/tasks/series/test_publication.py -k "killed or at_once"
 
 lint: ruff  ## ruff and mypy
 	$(BIN)/mypy
