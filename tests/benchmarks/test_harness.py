@@ -325,6 +325,7 @@ def test_memory_has_a_peak_for_everything_under_way():
     script = """
 import json
 import numpy as np
+from tasks.cli._peak_memory import PeakMemory
 
 with PeakMemory(interval_seconds=60) as memory:
     with memory.during("outer"):
