@@ -63,11 +63,44 @@ LONGEST_FIRST = (
 # Files that make or judge whole releases in most of their tests: together a minute, too much for the quick lane.
 WHOLE_RELEASES = (
     "tests/tasks/cli/test_cli.py",
+    "tests/tasks/data/test_no_attribute_in_files_and_logs.py",
     "tests/tasks/methods/",
+    "tests/tasks/series/test_erasure.py",
+    "tests/tasks/series/test_series_runs.py",
+    "tests/tasks/steps/test_evaluate_changed.py",
     "tests/tasks/studies/",
     "tests/tasks/test_cache_keys.py",
     "tests/tasks/test_pipeline.py",
 )
+
+
+# Tracing doubles the CPU time of Python code, and whole releases run the same lines in test after test. Coverage is
+# therefore measured over the quick lane, the stack, and those slow tests that reach code nobody else does. What the
+# others reach does not count, so the figure is a lower bound.
+MEASURED_THOUGH_SLOW = (
+    "tests/tasks/cli/",
+    "tests/tasks/studies/",
+    "tests/tasks/methods/test_method_contracts.py",
+    "tests/tasks/series/",
+)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item, nextitem):
+    """Run slow tests without measuring coverage, in processes that they start too."""
+    from coverage import Coverage
+
+    running = Coverage.current()
+    is_slow = item.get_closest_marker("slow") or item.get_closest_marker("data")
+    if running is None or not is_slow or item.nodeid.startswith(MEASURED_THOUGH_SLOW):
+        return (yield)
+    variables = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("COVERAGE_")}
+    running.stop()
+    try:
+        return (yield)
+    finally:
+        running.start()
+        os.environ.update(variables)
 
 
 @pytest.hookimpl(tryfirst=True)
