@@ -51,6 +51,11 @@ class SmallSeries:
 
     def publish(self, snapshot: str, newcomers: Sequence[str], pool: int | None = None) -> Path:
         """Publish all live groups and, in groups of three, newcomers."""
+        self.make(snapshot, newcomers, pool)
+        return self.put(snapshot)
+
+    def make(self, snapshot: str, newcomers: Sequence[str], pool: int | None = None) -> None:
+        """Make a candidate, planned against the present ledger."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         public, owner = self.scratch / "candidate", self.scratch / "private"
         for directory in (public, owner / "utility" / "shadow-release"):
@@ -93,6 +98,9 @@ class SmallSeries:
             other_items=[],
         )
         write_json(self.scratch / "step.json", {"files": files_below(self.scratch)})
+
+    def put(self, snapshot: str) -> Path:
+        """Publish the candidate that was made last."""
         make_private(self.private(snapshot), below=self.store.root)
         with owner_only():
             publish(
