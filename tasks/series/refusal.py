@@ -60,7 +60,8 @@ def earlier_refusal(
         ]
         if not own or any(group.release_id == own[0] for group in ledger.groups(state=None)):
             return None
-    facts = read_json(store.private(name, snapshot) / "verdict.json").get(KEPT, {})
+    verdict = store.private(name, snapshot) / "verdict.json"
+    facts = read_json(verdict).get(KEPT, {}) if verdict.exists() else {}
     return Refusal(plan["cohort"], tuple(facts.get("failed", ())))
 
 
