@@ -231,8 +231,8 @@ def test_a_small_cohort(second):
 
 @pytest.mark.parametrize(
     "claim",
-    [{"as_of": "2026-12-01"}, {"withheld": {"users": 1, "items": 0, "why": ""}}],
-    ids=["as_of", "waiting"],
+    [{"as_of": "2026-12-01"}, {"as_of": "p17"}, {"withheld": {"users": 1, "items": 0, "why": ""}}],
+    ids=["as_of", "an id", "waiting"],
 )
 def test_figures_about_people_who_wait_or_another_time(third, claim):
     third.manifest |= claim
