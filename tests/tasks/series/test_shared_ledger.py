@@ -132,13 +132,11 @@ def test_erasure_beside_a_publication(tmp_path, use_postgres):
         series = SmallSeries(tmp_path / str(number))
         series.publish(JANUARY, people(0, 9))
         series.make(FEBRUARY, people(9, 6))
-        codes = race(
-            tmp_path / "report",
-            lambda series=series: take_out(series),
-            lambda series=series: series.put(FEBRUARY),
-        )
-        assert codes[0] == 0, (tmp_path / "report").read_text()
-        assert codes[1] in (0, 3), (tmp_path / "report").read_text()
+        works = [lambda series=series: take_out(series), lambda series=series: series.put(FEBRUARY)]
+        first = 1 if number % 2 else -1  # who starts first mostly comes first
+        erased, put = race(tmp_path / "report", *works[::first])[::first]
+        assert erased == 0, (tmp_path / "report").read_text()
+        assert put in (0, 3), (tmp_path / "report").read_text()
         with exclusive(series.store, SMALL) as ledger:
             assert resume(ledger, series.store, series.maker()) == []
         with Ledger.open(series.store, POPULATION) as ledger:
