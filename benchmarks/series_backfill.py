@@ -85,7 +85,9 @@ def _planned(store: Path, day: str) -> dict[str, Any]:
     private = store / "private" / "monthly" / day
     plan = next(iter([*private.glob("series.json"), *private.glob("work/ingest/series.json")]), None)
     known = json.loads(plan.read_text()) if plan else {}
-    return {name: known.get(name) for name in ("cohort", "carried_groups", "strata", "waiting")}
+    refused = (known.get("refused_cohort") or {}).get("why")
+    found = {name: known.get(name) for name in ("cohort", "carried_groups", "strata", "waiting")}
+    return {**found, "refused_cohort": refused}
 
 
 def main() -> int:

@@ -209,7 +209,7 @@ def _settle(check: Check, finding: Finding, threshold: float) -> CheckResult:
     if (
         attempts_so_far() > 1 and finding.ci_low is not None
     ):  # the public reads lines, not the owner's verdict
-        detail = f"Attempt {attempts_so_far():,} at this snapshot. {detail}"
+        detail = f"Attempt {attempts_so_far():,} at this release. {detail}"
     if loosened:
         detail = f"The owner loosened the threshold to {threshold:g} (default {check.threshold:g}). {detail}"
     return CheckResult(

@@ -189,7 +189,7 @@ class Verdict:
             )
         if self.attempts > 1:
             sentences.append(
-                f"Attempt {self.attempts:,} at this snapshot: intervals are of {self.interval_level}, not 95 %."
+                f"Attempt {self.attempts:,} at this release: intervals are of {self.interval_level}, not 95 %."
             )
         return " ".join(sentences)
 

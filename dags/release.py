@@ -43,7 +43,8 @@ publication lies in the private part of the store.
 {steps}
 
 A release that the gate refuses fails in `validate`: its log lists the failed checks and the place of the report,
-and `publish` never runs. `publish` emits the asset
+and `publish` never runs. Where only newcomers of a series are refused, they wait: `validate` succeeds, its log and
+return value say whom it left out, and the groups of earlier releases are published. `publish` emits the asset
 `murmur://{config.release.name}`.
 """
 

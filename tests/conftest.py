@@ -16,7 +16,7 @@ import tasks  # noqa: F401 - chooses the shared cache of compiled kernels before
 os.environ.setdefault("MURMUR_WORKERS", "0")  # in this process, unless a test is about workers
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-for name in ("MURMUR_DASK", "MURMUR_STORE", "MURMUR_SECRET_FILE"):
+for name in ("MURMUR_DASK", "MURMUR_STORE", "MURMUR_SECRET_FILE", "MURMUR_AIRFLOW"):
     os.environ.pop(name, None)
 
 pytest.register_assert_rewrite("tests.contracts")

@@ -138,6 +138,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "rating_encoding": _one_of("uint8", "uint16", "float32"),
     "unit": _one_of("rating", "z-score"),
     "series": _one_of("checked", "unchecked"),
+    "as_of": lambda value: value is None or _date(value),
     "withheld": _object(users=_whole, items=_whole, why=_reason),
     "revision": _object(number=_whole, replaces=_text("[0-9a-f]{64}"), groups_left_out=_whole),
     "files": _digests,

@@ -169,6 +169,17 @@ class History:
         return np.isin(own, np.concatenate(known)) if known else np.zeros(len(own), bool)
 
     @cached_property
+    def as_of(self) -> str | None:
+        """The newest snapshot for which one of the groups was first published; None: none later than this one's."""
+        own, since = set_keys(self.own_sets, self.own.facts.profiles), self.own.snapshot
+        found = np.full(len(own), since)
+        for at in reversed(self.sharing):  # the first publication is written last
+            same = np.isin(own, set_keys(self.set_of_rows(at), self.earlier[at].facts.profiles))
+            found[same] = self.earlier[at].snapshot
+        newest = max(found.tolist(), default=since)
+        return newest if newest > since else None
+
+    @cached_property
     def of_newcomers(self) -> np.ndarray:
         """Which rows have new members only."""
         new = self.newcomers[self.persons[-1]]

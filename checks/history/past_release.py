@@ -69,6 +69,11 @@ class SeriesRelease:
         k = (self.manifest.get("privacy") or {}).get("k")
         return k if type(k) is int else 2
 
+    @property
+    def snapshot(self) -> str:
+        """The date it is about, by its directory; a claim of the manifest outside a store."""
+        return self.directory[: len("2026-01-01")] or str(self.manifest.get("snapshot", ""))
+
     @cached_property
     def facts(self) -> "GroupFacts":
         """What is compared between releases, read once."""

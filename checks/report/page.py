@@ -14,10 +14,20 @@ from tasks.errors import Refused
 from tasks.store import read_json, write_bytes
 
 
-def write_report(release_dir: Path, verdict: Verdict, utility_dir: Path, words: MethodWords) -> None:
-    """Write report.html into the release's directory; the same inputs give the same bytes."""
+def write_report(
+    release_dir: Path,
+    verdict: Verdict,
+    utility_dir: Path,
+    words: MethodWords,
+    notes: dict[str, str] | None = None,
+) -> None:
+    """Write report.html into the release's directory; the same inputs give the same bytes.
+
+    `notes` are further facts, for a report that stays with the owner.
+    """
     described = _described(release_dir, utility_dir)
-    described["facts"] |= {"Attempts at this snapshot": _attempts(verdict)}
+    described["facts"] = (notes or {}) | described["facts"]
+    described["facts"] |= {"Attempts at this release": _attempts(verdict)}
     page = render_html("report.html.j2", verdict=verdict, about=words.about, **described)
     write_bytes(release_dir / "report.html", page.encode())
 
@@ -66,6 +76,7 @@ def _facts(manifest: dict[str, Any], *, single: bool) -> dict[str, str]:
         "Scale and step": _scale(manifest),
         "Withheld": _withheld(withheld, counted=manifest["series"] != "checked"),
         "Other releases of the same people": _series(manifest),
+        **({"Newest ratings behind a profile": _as_of(manifest)} if manifest.get("as_of") else {}),
     }
 
 
@@ -90,6 +101,12 @@ def _series(manifest: dict[str, Any]) -> str:
     if manifest["series"] == "checked":
         return "judged together with this one; see the checks of the series"
     return "this release must stay the only one; see the check series"
+
+
+def _as_of(manifest: dict[str, Any]) -> str:
+    return (
+        f"of {manifest['as_of']}, later than the snapshot: groups that were published first for a later one"
+    )
 
 
 def _scale(manifest: dict[str, Any]) -> str:

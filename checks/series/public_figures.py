@@ -5,6 +5,9 @@ appears. So counts are of released people, the number of people withheld is a mu
 items is given at all (an item is withheld because one or two people rated it). Other figures of the manifest, those in
 the lines of the checks included, may not be the exact number of people in the source or of those who wait. A number
 below 100 is not looked for: it occurs by chance.
+
+One figure is about time: `as_of`, the newest snapshot whose ratings are behind a profile, where that is later than the
+release's own. It is recomputed from the first publication of every group.
 """
 
 import re
@@ -18,7 +21,16 @@ from checks.result import Finding
 
 SMALLEST_SOUGHT = 100
 _NUMBER = re.compile(r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?![\w,])|(?<![\w.,])\d+(?![\w.]*\w)")
-_FIXED = ("files", "code_version", "created_at", "snapshot", "schema_version", "privacy", "rating_scale")
+_FIXED = (
+    "files",
+    "code_version",
+    "created_at",
+    "snapshot",
+    "as_of",
+    "schema_version",
+    "privacy",
+    "rating_scale",
+)
 
 
 @check("public-figures", threshold=0, as_published=True, whole=True)
@@ -50,6 +62,10 @@ def run(case: Case, threshold: float) -> Finding:
             "number of people withheld is no multiple of k",
         ),
         (int(items != 0), "number of withheld items is given"),
+        (
+            int(manifest.get("as_of") != history.as_of),
+            "date as_of is not that of the newest ratings behind a profile, where these are newer than the snapshot",
+        ),
         (exact, "figures are the exact number of people in the source or of those who wait"),
     ]
     total = sum(count for count, _ in problems)

@@ -9,7 +9,17 @@ from checks.utility.utility import summary
 from tasks.config import ReleaseConfig
 from tasks.data.approval import AwaitsApproval
 from tasks.errors import Refused
+from tasks.series.refusal import KEPT
 from tasks.store import Store, read_json
+
+
+def _refused_cohort(verdict: dict[str, Any], private: Path, refusal: Refused | None) -> dict[str, Any] | None:
+    """Return which newcomers the gate refused while it let the other groups pass, and where its report on them is."""
+    facts = verdict.get(KEPT)
+    if facts is None:
+        return None
+    place = private if refusal is None else private / "work" / "validate" / "private"
+    return {**facts, "report": str(place / KEPT / "report.html")}
 
 
 def describe(
@@ -26,13 +36,15 @@ def describe(
     manifest = read_json(where / "manifest.json") if where and (where / "manifest.json").exists() else {}
     checks = manifest.get("checks", [])
     judgement = (private if refusal is None else validated / "private") / "verdict.json"
-    attempts = read_json(judgement).get("attempts", 1) if checks and judgement.exists() else None
+    judged_as = read_json(judgement) if checks and judgement.exists() else None
+    attempts = None if judged_as is None else judged_as.get("attempts", 1)
     verdict = Verdict([CheckResult.from_json(line) for line in checks], attempts or 1)
     return {
         "status": "refused" if refusal else "published",
         "verdict": verdict.headline if checks else None,
         "attempts": attempts,
         "why": refusal.what if refusal else None,
+        "refused_cohort": None if judged_as is None else _refused_cohort(judged_as, private, refusal),
         "published": None if refusal else str(published),
         "candidate": str(where) if isinstance(refusal, AwaitsApproval) else None,
         "private": str(private),

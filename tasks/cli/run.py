@@ -52,6 +52,8 @@ def run(options: argparse.Namespace) -> CommandResult:
     # A step whose earlier result is used takes no time.
     judged = bool({"validate", "publish"} & set(seconds)) or isinstance(refusal, AwaitsApproval)
     answer = describe(config, snapshot, store, refusal, judged=judged)
+    if answer["refused_cohort"] and (not refusal or isinstance(refusal, AwaitsApproval)):
+        print(answer["refused_cohort"]["why"], file=sys.stderr)  # noqa: T201 - as plainly as a refusal
     if refusal:
         print(refusal, file=sys.stderr)  # noqa: T201 - why it was refused, whatever form the answer has
     if refusal and options.find_k:

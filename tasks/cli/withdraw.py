@@ -1,6 +1,7 @@
 """Take a release back: a tombstone with the reason takes its place."""
 
 import argparse
+import sys
 
 from tasks.cli._command import CommandResult, add_snapshot, add_store
 from tasks.config import load, snapshot_date
@@ -18,11 +19,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> CommandResult:
-    """Withdraw the newest offered revision of the snapshot."""
+    """Withdraw the newest offered revision of the snapshot; tell Airflow, where one is configured."""
     from tasks.series.withdrawal import withdraw
+    from tasks.stack.announce import announce
     from tasks.store import Store
 
     config, snapshot = load(options.config), snapshot_date(options.snapshot)
     store = Store(options.store)
     answer = withdraw(store, config.population, config.release.name, snapshot.isoformat(), options.reason)
-    return CommandResult(answer)
+    told = announce(answer["event"])
+    if not told["event_sent"]:
+        print(told["announcement"], file=sys.stderr)  # noqa: T201 - consumers of the asset do not know yet
+    return CommandResult({**answer, **told})

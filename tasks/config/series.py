@@ -42,6 +42,12 @@ class Series(Settings):
         description="released people who are missing from the source: republished unchanged, or to be erased",
     )
 
+    refused_cohort: Literal["wait", "refuse"] = Field(
+        default="wait",
+        description="newcomers whom the gate refuses: they wait, and carried-over groups are published without them; "
+        "refuse: the whole snapshot is refused",
+    )
+
     def fewest_newcomers(self, k: int) -> int:
         """Return how many eligible newcomers make a cohort."""
         return self.min_cohort or max(FEWEST_NEWCOMERS, NEWCOMERS_PER_K * k)

@@ -5,6 +5,10 @@ keeps a history, private/<name>/<snapshot>/attempts.json, to which entries are o
 candidate or `murmur clean` does not touch it. An attempt is what could be published together with the thresholds it is
 judged by: the same bytes judged again, also by newer code, are the same attempt. The gate widens its intervals for the
 number (checks/stats.py).
+
+In a series, people whom the gate refused at other snapshots were tried before: these attempts are added. Groups that
+are carried over without newcomers are not drawn anew, so a release of them alone is no attempt at releasing anybody:
+it is counted among such releases only.
 """
 
 import datetime
@@ -17,22 +21,23 @@ HISTORY = "attempts.json"
 _ABOUT_PEOPLE = ("groups.parquet", "members.parquet", "items.parquet")
 
 
-def attempt_key(public: Path, settings: Any) -> dict[str, str]:
-    """Return what identifies an attempt: digests of the release's data, and of what the gate is asked."""
-    return {"release": _release_key(public), "settings": digest_of(settings)}
+def attempt_key(public: Path, settings: Any, *, newcomers: bool = True) -> dict[str, Any]:
+    """Return what identifies an attempt: digests of the release's data, and of what the gate is asked; and whether
+    anybody would be released for the first time."""
+    return {"release": _release_key(public), "settings": digest_of(settings), "newcomers": newcomers}
 
 
-def count_attempts(private: Path, key: dict[str, str], *, published: bool) -> int:
-    """Return how many attempts there were, this one included.
+def count_attempts(private: Path, key: dict[str, Any], *, published: bool, elsewhere: int = 0) -> int:
+    """Return how many attempts there were, this one included; `elsewhere` were refused at other snapshots.
 
     Where the snapshot is published, later attempts cannot replace what is public: an attempt that is judged again is
     counted as it was then, so that a cleared step gives the same bytes.
     """
-    history = read_history(private)
+    history = [entry for entry in read_history(private) if entry.get("newcomers", True) == key["newcomers"]]
     known = [entry for entry in history if _identity(entry) == _identity(key)]
     if published and known:
         return int(known[-1]["attempts"])
-    return len({_identity(entry) for entry in [*history, key]})
+    return elsewhere + len({_identity(entry) for entry in [*history, key]})
 
 
 def count_for_audit(private: Path, public: Path) -> int:
@@ -43,7 +48,7 @@ def count_for_audit(private: Path, public: Path) -> int:
     return int(known[-1]["attempts"]) if known else max(1, len({_identity(entry) for entry in history}))
 
 
-def record_attempt(private: Path, key: dict[str, str], attempts: int, verdict: dict[str, Any]) -> None:
+def record_attempt(private: Path, key: dict[str, Any], attempts: int, verdict: dict[str, Any]) -> None:
     """Add a judgement to the history, unless the last one of the same attempt says the same."""
     observed = {line["name"]: line["observed"] for line in verdict["checks"]}
     entry = {

@@ -64,13 +64,17 @@ class Membership:
 
 @dataclass(frozen=True)
 class Contents:
-    """Hold what a release is made of: groups.parquet with its digest, the items by position, and what is withheld."""
+    """Hold what a release is made of: groups.parquet with its digest, the items by position, and what is withheld.
+
+    `as_of` is the newest snapshot whose ratings are behind a profile, where it is later than the release's own.
+    """
 
     groups: Path
     groups_digest: str
     items: list[str]
     withheld: dict[str, Any]
     series: str = "unchecked"
+    as_of: str | None = None
 
     @classmethod
     def of(cls, ratings: Ratings, groups: Path) -> "Contents":
@@ -112,6 +116,7 @@ def write_release(
         "rating_encoding": declared.coding.encoding,
         "unit": declared.coding.unit,
         "series": contents.series,
+        **({"as_of": contents.as_of} if contents.series == "checked" else {}),
         "withheld": contents.withheld,
         "files": files,
     }

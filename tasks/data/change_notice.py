@@ -16,6 +16,8 @@ def change_in_words(config: ReleaseConfig, ratings: Path) -> str:
     if changed is None:
         return ""
     counts = read_json(ratings / "step.json")["counts"]
+    if "source_ratings" not in counts:  # the step had nothing to do: all groups are carried over
+        return ""
     if changed == methods.method(config).removal_step:
         return _removal_in_words(counts)
     return (

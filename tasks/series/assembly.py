@@ -15,8 +15,15 @@ from tasks.data.candidate import Contents, Declaration, read_withheld, recorded_
 from tasks.data.profiles import read_sizes
 from tasks.data.ratings import Ratings
 from tasks.series import versions
-from tasks.series.carried import CarriedGroups, extend_catalogue, number_groups, read_carried, write_whole
-from tasks.series.cohort_ratings import read_plan
+from tasks.series.carried import (
+    CarriedGroups,
+    as_of,
+    extend_catalogue,
+    number_groups,
+    read_carried,
+    write_whole,
+)
+from tasks.series.cohort_ratings import read_plan, withheld_in_public
 from tasks.series.entry import profile_digests, write_entry
 from tasks.series.ledger import Ledger
 from tasks.series.row_store import RowStore
@@ -124,7 +131,10 @@ class Released:
 def assemble(
     request: Request, ingest: Path, cohort: Cohort | None, out: Path, rng: np.random.Generator
 ) -> Released:
-    """Make the contents of a release in `out`; `ingest` has the plan, where the release belongs to a series."""
+    """Make the contents of a release in `out`; `ingest` has the plan, where the release belongs to a series.
+
+    Without the cohort that was planned, its people wait like all others.
+    """
     plan = read_plan(ingest)
     with Ledger.open(request.store, request.population) as ledger:
         published = ledger.find(request.release, request.snapshot.isoformat())
@@ -138,6 +148,7 @@ def assemble(
             request.store, ledger, plan["carried"], rows, _form(request.declared), before=before
         )
         catalogue = ledger.catalogue(before=before)
+        newest = as_of(ledger, plan["carried"], request.snapshot.isoformat())
     items = [] if cohort is None else cohort.ratings.item_ids()
     whole, entering, place = extend_catalogue(catalogue, items)
     new = 0 if cohort is None else int(cohort.labels.max()) + 1
@@ -147,8 +158,10 @@ def assemble(
     groups = out / "groups.parquet"
     write_whole(groups, rows, np.concatenate([numbers.of_carried, numbers.of_cohort]), len(whole))
     remove(out / "rows")
+    waiting = plan["waiting"] + (plan["cohort"] + plan["pooled"] if cohort is None else 0)
+    withheld = withheld_in_public(waiting, request.declared.privacy["k"])
     return Released(
-        contents=Contents(groups, digest(groups), whole, read_withheld(ingest), "checked"),
+        contents=Contents(groups, digest(groups), whole, withheld, "checked", newest),
         ids=_people(carried, cohort),
         labels=_labels(carried, cohort, numbers.of_carried, numbers.of_cohort),
         request=request,

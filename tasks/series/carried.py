@@ -4,7 +4,7 @@ A group is taken from the newest release that lists it, and compared with the di
 publication. All groups get new numbers in a keyed order, so that numbers do not say which ones are new.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,6 +91,15 @@ def read_carried(
         pa.concat_arrays(people) if people else pa.array([], pa.string()),
         np.concatenate([np.empty(0, np.int64), *place]),
     )
+
+
+def as_of(ledger: Ledger, groups: Iterable[int], snapshot: str) -> str | None:
+    """Return the newest snapshot whose ratings are behind one of these groups (by the ledger's numbers); None: no group
+    was first published for a later snapshot than this one."""
+    wanted, since = set(groups), {release.id: release.snapshot for release in ledger.releases()}
+    first = (since[group.release_id] for group in ledger.groups(state=None) if group.id in wanted)
+    newest = max(first, default=snapshot)
+    return newest if newest > snapshot else None
 
 
 def refuse_other_form(directory: Path, form: dict[str, object]) -> None:

@@ -29,8 +29,8 @@ from tasks.store import Store, read_json, write_json
 RELEASES_FOR_PRIOR = 2  # the last has all live groups, the one before shows which of them are the newest
 NOTHING_TO_DO = "no newcomers form a cohort; all groups are carried over"
 WHY_WAITING = (
-    "people wait until enough of them can be released together; their number is rounded down to a multiple of k, and "
-    "items that too few of the newcomers rated are not listed or counted"
+    "people wait until enough of them can be released together safely; their number is rounded down to a multiple of "
+    "k, and items that too few of the newcomers rated are not listed or counted"
 )
 
 
@@ -73,9 +73,7 @@ def keep_cohort(
             **counts,
         },
     )
-    in_multiples_of_k = choice.waiting // params.k * params.k
-    withheld = {"users": in_multiples_of_k, "items": 0, "why": WHY_WAITING}
-    write_json(out / "withheld.json", withheld)
+    write_json(out / "withheld.json", withheld_in_public(choice.waiting, params.k))
     if not choice.cohort:
         return {**counts, "nothing_to_do": NOTHING_TO_DO}
     kept = write_part(ratings, choice.people, choice.items, out, by_item_of=choice.newcomers)
@@ -84,6 +82,11 @@ def keep_cohort(
     if public and params.prior_rank is not None:
         write_prior(out, Ratings(out).item_ids(), public, params.prior_rank)
     return {**kept, **counts}
+
+
+def withheld_in_public(waiting: int, k: int) -> dict[str, Any]:
+    """Return what the manifest states about people who wait: the same words whoever waits, and why."""
+    return {"users": waiting // k * k, "items": 0, "why": WHY_WAITING}
 
 
 def _mean_age_days(ratings: Ratings, choice: Choice, snapshot: datetime.date) -> float | None:

@@ -97,8 +97,11 @@ def open_database(store: Store, population: str) -> Iterator[tuple[Database, byt
         with FileLock(directory / f".{population}.lock", timeout=WAIT_SECONDS, mode=0o600):
             if not database.is_shared:
                 _make_file(directory / f"{population}.db")
-            if not _is_made(engine):
+            if not _has_table(engine, schema.meta):
                 _make(database, engine, key)
+            elif not _has_table(engine, schema.refused_people):  # made before there was this table
+                with database.writing() as db:
+                    schema.metadata.create_all(db)
         yield database, _read_key(database, key)
     finally:
         engine.dispose()
@@ -155,9 +158,9 @@ def _schema_name(population: str) -> str:
     return f"{PREFIX}{population[: LONGEST_NAME - 13]}_{mark}"
 
 
-def _is_made(engine: sa.Engine) -> bool:
+def _has_table(engine: sa.Engine, table: sa.Table) -> bool:
     name = engine.get_execution_options().get("schema_translate_map", {}).get(None)
-    return sa.inspect(engine).has_table("meta", schema=name)
+    return sa.inspect(engine).has_table(table.name, schema=name)
 
 
 def _make_file(path: Path) -> None:

@@ -45,7 +45,8 @@ def touched(db: sa.Connection, token: bytes) -> Erased:
 def erase(db: sa.Connection, token: bytes) -> Erased:
     """Remove a person's rows, withdraw the groups and block the token. A second time changes nothing."""
     found, own = touched(db, token), _rows_of(db, token)
-    b = schema.blocked
+    b, tried = schema.blocked, schema.refused_people
+    db.execute(sa.delete(tried).where(tried.c.token == token))
     is_blocked = db.scalar(sa.select(b.c.token).where(b.c.token == token)) is not None
     if is_blocked and not own:
         return found

@@ -14,9 +14,18 @@ import numpy as np
 import sqlalchemy as sa
 
 from tasks.errors import MurmurError, Refused
-from tasks.series import chain, departure, entering, file_check, schema, verification, versions
+from tasks.series import (
+    chain,
+    departure,
+    entering,
+    file_check,
+    refused_cohorts,
+    schema,
+    verification,
+    versions,
+)
 from tasks.series.database import Database, directory_of_ledgers, open_database
-from tasks.series.rows import Entry, Erased, Group, PublishedRelease
+from tasks.series.rows import Entry, Erased, Group, PublishedRelease, RefusedCohort
 from tasks.store import Store
 
 TOKEN_BYTES = 16
@@ -226,6 +235,19 @@ class Ledger:
             body = entering.enter(db, release_id, entry)
             db.execute(sa.update(t).where(t.c.id == release_id).values(state="published"))
             chain.append(db, "release", body)
+            refused_cohorts.forget_released(db)
+
+    # What the gate refused
+
+    def enter_refused(self, cohort: RefusedCohort, tokens: Iterable[bytes]) -> None:
+        """Write that the gate refused these newcomers; the same attempt a second time changes nothing."""
+        with self._database.writing() as db:
+            refused_cohorts.enter(db, cohort, tokens)
+
+    def times_refused(self, name: str, snapshot: str, tokens: Iterable[bytes]) -> int:
+        """Return how many cohorts with any of these people the gate refused at other snapshots."""
+        with self._database.reading() as db:
+            return refused_cohorts.count_sharing(db, name, snapshot, tokens)
 
     # What is taken back
 

@@ -34,6 +34,7 @@ OWNER_FILES = (
     "added.parquet",
     "curve.json",
     "series.json",
+    "refused_cohort",
 )
 ENTRY = "ledger"  # the directory of what the ledger is to be told; gone once it has been
 

@@ -21,7 +21,7 @@ from tasks.data import profiles
 from tasks.data.candidate import Candidate
 from tasks.errors import MurmurError
 from tasks.keys import OwnerKey
-from tasks.series.carried import files_of, write_whole
+from tasks.series.carried import as_of, files_of, write_whole
 from tasks.series.entry import GROUP_COLUMNS, write_entry
 from tasks.series.ledger import Ledger
 from tasks.series.publication import ENTRY, OWNER_FILES, Places, publish_within
@@ -33,7 +33,7 @@ from tasks.store import Store, digest, make_private, owner_only, read_json, remo
 PLACE = "repair"  # directory of the owner's in which the candidate is made
 COPIED = ("items.parquet", "checks.json")
 MADE = ("groups.parquet", "members.parquet", "README.md", "report.html")
-SAME_FILES = ("utility", "verdict.json", "validation.json", "series.json")
+SAME_FILES = ("utility", "verdict.json", "validation.json", "series.json", "refused_cohort")
 
 Examine = Callable[[Path], list[str]]  # returns which checks a candidate fails, from its files alone
 
@@ -107,6 +107,8 @@ def _make(
     files = {file: digest(made.public / file) for file in manifest["files"]}
     facts = {"number": revision, "replaces": release.manifest, "groups_left_out": left_out}
     changed = {"counts": counts, "files": files, "revision": facts}
+    if "as_of" in manifest:  # the group with the newest ratings may be gone
+        changed["as_of"] = as_of(ledger, kept.values(), release.snapshot)
     told = {key: value for key, value in manifest.items() if key not in ("created_at", "code_version")}
     write_json(made.public / "manifest.json", told | changed)
     _copy_owner_files(owner, made.private)

@@ -85,6 +85,14 @@ class Entry:
     budget: tuple[float, float, str] | None = None  # epsilon, delta, period
 
 
+class RefusedCohort(NamedTuple):
+    """Name an attempt to release newcomers that the gate refused."""
+
+    name: str
+    snapshot: str
+    attempt: str  # digest of what was judged, and of the thresholds
+
+
 @dataclass(frozen=True)
 class Erased:
     """Represent what an erasure touched: the withdrawn groups, releases that offer them, and who is left of them.

@@ -2,7 +2,8 @@
 
 `entries` is the append-only chain: its bodies hold digests and public facts, never a person's data. Everything about
 people lies in `persons`, `versions` and `blocked`, each row under a random salt of its own, so that erasing the row
-leaves the chain verifiable and the person unlinkable. All ids are given by the ledger, never by the database.
+leaves the chain verifiable and the person unlinkable, and in `refused_people`, which the chain does not cover. All ids
+are given by the ledger, never by the database.
 """
 
 import sqlalchemy as sa
@@ -125,6 +126,24 @@ blocked = sa.Table(
     metadata,
     sa.Column("token", sa.LargeBinary, primary_key=True),
     sa.Column("salt", sa.LargeBinary, nullable=False),
+)
+
+# Cohorts that the gate refused: whoever is tried again counts as tried before (tasks/series/refused_cohorts.py).
+refused_cohorts = sa.Table(
+    "refused_cohorts",
+    metadata,
+    _id(),
+    sa.Column("name", sa.String, nullable=False),
+    sa.Column("snapshot", sa.String, nullable=False),
+    sa.Column("attempt", sa.String, nullable=False),  # what was judged, by what thresholds
+    sa.UniqueConstraint("name", "snapshot", "attempt"),
+)
+
+refused_people = sa.Table(
+    "refused_people",
+    metadata,
+    _id("cohort_id"),
+    sa.Column("token", sa.LargeBinary, primary_key=True),  # gone once the person is released or erased
 )
 
 budget = sa.Table(

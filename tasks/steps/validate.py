@@ -1,13 +1,17 @@
 """Validate: build the candidate release and let the gate attack it; a release that fails a check stops here."""
 
 import datetime
-from dataclasses import dataclass
+import logging
+import shutil
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from checks.expectations import validate_verdict
 from checks.gate import judge
+from checks.registry import registered
 from checks.report import MethodWords, write_readme, write_report
+from checks.result import Verdict
 from checks.stats import corrected_for
 from tasks import methods
 from tasks.config import Release, ReleaseConfig
@@ -15,13 +19,26 @@ from tasks.config.base import Settings
 from tasks.data import attempts, candidate
 from tasks.data.change_notice import change_in_words
 from tasks.data.ratings import Ratings
+from tasks.data.remedies import in_series, of_settings
 from tasks.errors import Refused
 from tasks.pipeline import Job
-from tasks.series.assembly import Cohort, Request, assemble
+from tasks.series.assembly import Cohort, Released, Request, assemble
+from tasks.series.refusal import (
+    KEPT,
+    Refusal,
+    earlier_refusal,
+    enter_refusal,
+    keep_files,
+    times_refused,
+    write_plan,
+)
 from tasks.series.repeated import source_state
-from tasks.store import digest, read_json, write_json
+from tasks.store import digest, read_json, remove, write_json
 
 RESULT = "judged"
+ASIDE = "refused"  # where a refused candidate waits while the one without its cohort is judged
+
+log = logging.getLogger("murmur")
 
 
 class Params(Settings):
@@ -53,33 +70,123 @@ def params(config: ReleaseConfig) -> Params:
 
 
 def run(job: Job[Params, Inputs]) -> dict[str, Any]:
-    """Judge the candidate; the verdict is kept either way, a refused candidate stays private."""
+    """Judge the candidate; the verdict is kept either way, a refused candidate stays private.
+
+    Where the gate refuses the newcomers of a series by themselves, they wait, and the carried-over groups are judged
+    and published without them (tasks/series/refusal.py).
+    """
+    config = job.params.config
+    cohort = Cohort.read(job.inputs.ratings, job.inputs.groups, job.inputs.profiles)
+    kept = job.out / KEPT
+    refusal = _decided_before(job, kept)
+    judged = _judge(job, cohort if refusal is None else None, refusal)
+    if refusal is None and (refusal := _refused_cohort(job, judged)):
+        aside = judged.set_aside(job.out)
+        judged = _judge(job, None, refusal)
+        outcome = "published without them" if judged.verdict.passed else "without them it is refused, too"
+        aside.write_report({"Newcomers": refusal.in_words(outcome)})
+        keep_files(aside.made.public, aside.made.private, kept)
+        remove(job.out / ASIDE)
+    if not judged.verdict.passed:
+        raise _refused(config, judged, refusal, job.snapshot)
+    counts = {
+        "checks": len(judged.verdict.checks),
+        **read_json(judged.made.public / "manifest.json")["counts"],
+    }
+    if refusal is None:
+        return counts
+    log.warning("%s %s: %s", config.release.name, job.snapshot, refusal.in_words())
+    if kept.exists():
+        kept.rename(judged.made.private / KEPT)
+    return {**counts, KEPT: refusal.to_json()}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Hold a candidate and the gate's verdict on it."""
+
+    made: candidate.Candidate
+    released: Released
+    verdict: Verdict
+    words: MethodWords
+
+    def set_aside(self, out: Path) -> "Judged":
+        """Move the candidate, so that another one can be made in its place."""
+        place = candidate.Candidate(out / ASIDE / "candidate", out / ASIDE / "private")
+        (out / ASIDE).mkdir()
+        self.made.public.rename(place.public)
+        self.made.private.rename(place.private)
+        (out / "groups.parquet").unlink(missing_ok=True)
+        return replace(self, made=place)
+
+    def write_report(self, notes: dict[str, str] | None = None) -> None:
+        """Write report.html; `notes` are for the owner alone."""
+        write_report(self.made.public, self.verdict, self.made.private / "utility", self.words, notes)
+
+
+def _judge(job: Job[Params, Inputs], cohort: Cohort | None, refusal: Refusal | None) -> Judged:
+    """Make the candidate, let the gate judge it, and write what is published and kept with it.
+
+    `refusal`: the newcomers that were planned are left out, and nothing about them may be in any published file.
+    """
     config = job.params.config
     made = candidate.Candidate(job.out / "candidate", job.out / "private")
     declared = candidate.Declaration.of(config)
-    released = assemble(
-        Request(
-            store=job.store,
-            population=config.population,
-            release=config.release.name,
-            snapshot=job.snapshot,
-            declared=declared,
-            source=source_state(config, job.snapshot),
-        ),
-        job.inputs.ingest,
-        Cohort.read(job.inputs.ratings, job.inputs.groups, job.inputs.profiles),
-        job.out,
-        job.rng("numbering"),
+    request = Request(
+        store=job.store,
+        population=config.population,
+        release=config.release.name,
+        snapshot=job.snapshot,
+        declared=declared,
+        source=source_state(config, job.snapshot),
     )
+    released = assemble(request, job.inputs.ingest, cohort, job.out, job.rng("numbering"))
     members = candidate.Membership(released.ids, job.pseudonyms(released.ids), released.labels)
     candidate.write_release(made, declared, job.snapshot, released.contents, members)
-    candidate.add_owner_files(made, Ratings(job.inputs.ratings), job.inputs.utility)
+    if refusal is None:
+        candidate.add_owner_files(made, Ratings(job.inputs.ratings), job.inputs.utility)
+    else:
+        (made.private / "utility").mkdir()
+        write_plan(job.inputs.ingest, made.private / "series.json", refusal)
     released.write_entry(made.private)
+    verdict, verdict_json = _ask_gate(job, made, released, refusal)
+    write_json(made.public / "checks.json", [check.to_json() for check in verdict.checks])
+    changed = change_in_words(config, job.inputs.ratings) if refusal is None else ""
+    judged = Judged(
+        made, released, verdict, MethodWords(**methods.method(config).words.given(), changed=changed)
+    )
+    judged.write_report()
+    write_readme(made.public, judged.words)
+    manifest = read_json(made.public / "manifest.json")
+    manifest["checks"] = read_json(made.public / "checks.json")
+    manifest["files"] |= {
+        name: digest(made.public / name) for name in ("checks.json", "report.html", "README.md")
+    }
+    write_json(made.public / "manifest.json", manifest)
+    kept = {"verdict.json": verdict_json, "validation.json": validate_verdict(manifest["checks"])}
+    for name, content in kept.items():
+        write_json(made.private / name, content)
+        if job.purpose == "release" and not _is_published(
+            job
+        ):  # else those there are the published release's
+            write_json(job.private / name, content)
+    return judged
+
+
+def _ask_gate(
+    job: Job[Params, Inputs], made: candidate.Candidate, released: Released, refusal: Refusal | None
+) -> tuple[Verdict, dict[str, Any]]:
+    """Return the verdict, and verdict.json; the attempt is counted and recorded."""
+    config, cohort = job.params.config, released.cohort
     # A run that cannot publish (a trial of another k) is no attempt: a release is drawn anew with its own streams.
-    counts, published = job.purpose == "release", (job.published / "manifest.json").exists()
+    counts, published = job.purpose == "release", _is_published(job)
     asked = {"gate": config.gate, "protect": list(config.protected_attributes)}
-    attempt = attempts.attempt_key(made.public, asked)
-    number = attempts.count_attempts(job.private, attempt, published=published) if counts else 1
+    attempt = attempts.attempt_key(made.public, asked, newcomers=cohort is not None)
+    in_series = counts and released.mode == "sticky" and cohort is not None
+    elsewhere = times_refused(released.request, cohort) if in_series and cohort is not None else 0
+    number = 1
+    if counts:
+        number = attempts.count_attempts(job.private, attempt, published=published, elsewhere=elsewhere)
     with corrected_for(number):
         verdict = judge(
             made.public,
@@ -91,69 +198,60 @@ def run(job: Job[Params, Inputs]) -> dict[str, Any]:
             job.progress,
             config.protected_attributes,
         )
-    write_json(made.public / "checks.json", [check.to_json() for check in verdict.checks])
-    words = MethodWords(
-        **methods.method(config).words.given(), changed=change_in_words(config, job.inputs.ratings)
-    )
-    write_report(made.public, verdict, made.private / "utility", words)
-    write_readme(made.public, words)
-    manifest = read_json(made.public / "manifest.json")
-    manifest["checks"] = read_json(made.public / "checks.json")
-    manifest["files"] |= {
-        name: digest(made.public / name) for name in ("checks.json", "report.html", "README.md")
-    }
-    write_json(made.public / "manifest.json", manifest)
     verdict_json = {**verdict.to_json(), "protect": list(config.protected_attributes)}
-    kept = {"verdict.json": verdict_json, "validation.json": validate_verdict(manifest["checks"])}
-    for name, content in kept.items():
-        write_json(made.private / name, content)
-        if counts and not published:  # else those there are the published release's
-            write_json(job.private / name, content)
+    if refusal is not None:
+        verdict_json[KEPT] = refusal.to_json()
     if counts:
         attempts.record_attempt(job.private, attempt, number, verdict_json)
-    if not verdict.passed:
-        failed = [check for check in verdict.checks if not check.passed and check.severity == "gate"]
-        raise Refused(
-            "the gate refused this release:\n"
-            + "\n".join(f"  {check.name}: {check.detail}" for check in failed),
-            where=f"report {made.public / 'report.html'}",
-            remedy=_remedy_in_series(released.newcomers)
-            if released.carried
-            else f"{_remedy(config, verdict.failed)}; the report says more"
-            f"{_next_k(config, verdict.failed, job.snapshot)}",
-        )
-    return {"checks": len(verdict.checks), **manifest["counts"]}
+    if in_series and cohort is not None and not verdict.passed and not published:
+        enter_refusal(released.request, cohort, attempt)
+    return verdict, verdict_json
 
 
-def _remedy_in_series(newcomers: int) -> str:
-    """Say what the owner can change where other groups are published already: k and method cannot change any more."""
-    wait = f"raise series.min_cohort above {newcomers:,}, so that they wait for others and give the gate more evidence"
-    return f"{wait if newcomers else 'find out what changed the published groups'}; the report says more"
+def _is_published(job: Job[Params, Inputs]) -> bool:
+    return (job.published / "manifest.json").exists()
 
 
-def _next_k(config: ReleaseConfig, failed: list[str], snapshot: datetime.date) -> str:
-    """Say how to find out which k would pass, where larger groups may help, and which limit is tighter for them."""
-    if methods.method(config).publishes_persons or not methods.depends_on_k(failed):
-        return ""
-    command = f"`murmur run CONFIG --snapshot {snapshot} --find-k`"
-    tighter = sorted(set(failed) & methods.TIGHTER_WITH_K)
-    note = f" (the limit of {' and '.join(tighter)} is tighter for larger k)" if tighter else ""
-    return f"; {command} measures which larger k would pass{note}"
+def _decided_before(job: Job[Params, Inputs], kept: Path) -> Refusal | None:
+    """Return the refusal with which this snapshot was published, and copy to `kept` what the owner has of it."""
+    config = job.params.config
+    if job.purpose != "release" or not _is_published(job):
+        return None
+    found = earlier_refusal(
+        job.store, config.population, config.release.name, job.snapshot, job.inputs.ingest
+    )
+    if found is not None and (job.private / KEPT).exists():
+        shutil.copytree(job.private / KEPT, kept)
+    return found
 
 
-def _remedy(config: ReleaseConfig, failed: list[str]) -> str:
-    """Say what the owner can change. Where only attribute inference fails, larger groups help little: tastes reveal
-    nearly as much of large groups as of small ones."""
-    if failed == ["attribute-inference"]:
-        neutral = [
-            name
-            for name, other in methods.registered().items()
-            if "padding.neutral" not in other.incompatible
-        ]
-        hide = f"use method {' or '.join(neutral)} with padding.neutral"
-        if config.padding.neutral:
-            hide = (
-                "use a larger privacy.k, a smaller padding.rank, or fewer classes (source.attributes.groups)"
-            )
-        return f"{hide}, or remove the attribute from privacy.protect"
-    return methods.method(config).remedy
+def _refused_cohort(job: Job[Params, Inputs], judged: Judged) -> Refusal | None:
+    """Return the refusal of the newcomers by themselves: only checks that judge new groups have failed, and there are
+    other groups to publish. What judges the release as a whole (structure, series) refuses all of it."""
+    released, failed = judged.released, judged.verdict.failed
+    may_wait = job.purpose == "release" and job.params.config.series.refused_cohort == "wait"
+    if not may_wait or not failed or released.cohort is None or not released.carried:
+        return None
+    checks = registered()
+    if any(name not in checks or checks[name].whole for name in failed):
+        return None
+    plan = read_json(job.inputs.ingest / "series.json")
+    return Refusal(plan["cohort"], tuple(failed))
+
+
+def _refused(
+    config: ReleaseConfig, judged: Judged, refusal: Refusal | None, snapshot: datetime.date
+) -> Refused:
+    """Return the error that ends the step: which checks failed, and what the owner can do."""
+    verdict, released = judged.verdict, judged.released
+    failed = [check for check in verdict.checks if not check.passed and check.severity == "gate"]
+    lines = [f"  {check.name}: {check.detail}" for check in failed]
+    if refusal is not None:
+        lines.insert(0, f"  {refusal.in_words('without them it is refused, too')}")
+    return Refused(
+        "the gate refused this release:\n" + "\n".join(lines),
+        where=f"report {judged.made.public / 'report.html'}",
+        remedy=in_series(released.newcomers)
+        if released.carried
+        else of_settings(config, verdict.failed, snapshot),
+    )

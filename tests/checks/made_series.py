@@ -62,6 +62,9 @@ class Series:
     published: int = 0
     gone: set[int] = field(default_factory=set)
     erased: dict[int, str] = field(default_factory=dict)
+    first: dict[Group, str] = field(
+        default_factory=dict
+    )  # the snapshot for which each group was first published
 
     @classmethod
     def start(
@@ -107,6 +110,8 @@ class Series:
         published.mkdir(parents=True)
         private.mkdir(parents=True)
         self._write(self.groups, published, private, name, directory, **how)
+        for group in self.groups:
+            self.first.setdefault(group, directory[:10])
         self.published += 1
         return directory
 
@@ -211,6 +216,7 @@ class Series:
         waiting = (
             self.ratings.shape[0] - len(self.gone | set(self.erased)) - len(set(people.tolist()) - self.gone)
         )
+        newest = max(self.first.get(group, directory[:10]) for group in groups)
         written = {
             "schema_version": 1,
             "release": name,
@@ -228,6 +234,7 @@ class Series:
             "rating_encoding": "uint8",
             "unit": "rating",
             "series": "checked",
+            "as_of": newest if newest > directory[:10] else None,
             "withheld": {"users": max(waiting, 0) // self.k * self.k, "items": 0, "why": ""},
             "code_version": "test",
         }

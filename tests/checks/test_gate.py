@@ -174,8 +174,8 @@ def test_attempts_widen_intervals_and_are_stated(case):
     assert often.ci_low <= once.ci_low <= once.ci_high <= often.ci_high
     assert often.ci_high > once.ci_high
     assert often.outcomes[0].to_json()["ci_high"] > once.outcomes[0].to_json()["ci_high"]  # read outside
-    assert often.detail.startswith("Attempt 4 at this snapshot. ")
-    assert "Attempt 4 at this snapshot: intervals are of 98.75 %, not 95 %." in verdict.headline
+    assert often.detail.startswith("Attempt 4 at this release. ")
+    assert "Attempt 4 at this release: intervals are of 98.75 %, not 95 %." in verdict.headline
     assert verdict.to_json()["attempts"] == 4
     assert "ttempt" not in once.detail + Verdict([once]).headline
 

@@ -24,7 +24,9 @@ from tasks.config import load
 from tasks.methods import graph
 from tasks.series.ledger import Ledger
 from tasks.stack import ApiError, Stack
+from tasks.stack.announce import announce
 from tasks.stack.processes import Component
+from tasks.stack.settings import password_file
 from tasks.store import Store, files_below
 from tests.other_account import NOBODY, knock
 
@@ -346,6 +348,17 @@ def test_withdrawal(world):
     assert said == {"state": "withdrawn", **conf}
     with pytest.raises(ApiError, match="Invalid input for param"):
         world.client.api("POST", "/dags/withdraw_monthly/dagRuns", {"logical_date": None, "conf": {}})
+
+
+def test_withdrawal_on_the_command_line_is_announced(world, monkeypatch):
+    """`murmur withdraw` sends the same event through the API, where it is told of this Airflow."""
+    monkeypatch.setenv("MURMUR_AIRFLOW", world.stack.url)
+    monkeypatch.setenv("MURMUR_AIRFLOW_PASSWORD_FILE", str(password_file(world.stack.state)))
+    extra = {"state": "withdrawn", "snapshot": str(SNAPSHOTS[2]), "reason": "told twice"}
+    assert announce({"asset": "murmur://monthly", "extra": extra})["event_sent"]
+    events = world.client.api("GET", "/assets/events")["asset_events"]
+    (event,) = [one for one in events if (one["extra"] or {}).get("reason") == "told twice"]
+    assert event["name"] == "murmur://monthly"
 
 
 def test_login(world):

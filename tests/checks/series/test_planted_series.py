@@ -6,6 +6,7 @@ import pytest
 
 from checks.gate import run_check
 from checks.registry import registered
+from tasks.store import read_json, write_json
 
 SERIES = ("averaging", "carried-over", "catalogue", "cohorts", "differencing", "public-figures", "series")
 STRUCTURE = ("integrity", "k-anonymity", "diversity", "pseudonyms", "ordering")
@@ -121,6 +122,28 @@ def test_an_audit_reaches_the_same_verdict(series):
     series.publish([series.mean_of(row) for row in shuffled])
     assert results(series.audit(second)) == before
     assert not [name for name, result in before.items() if not result.passed]
+
+
+@pytest.mark.parametrize("claimed", [None, "2025-09-01", "2025-06-01"])
+def test_backfill_hides_that_profiles_are_newer(series, claimed):
+    case = series.judge(series.groups[::2], "2025-06-01", manifest={"as_of": claimed})
+    assert refused(case) == {"public-figures"}
+    assert "date as_of is not that of the newest ratings" in results(case)["public-figures"].detail
+
+
+def test_first_release_claims_newer_ratings(tmp_path):
+    series = ms.Series.start(tmp_path / "store")
+    case = series.judge(series.cohort(ms.FIRST), manifest={"as_of": "2027-01-01"})
+    assert refused(case) == {"public-figures"}
+
+
+def test_as_of_without_newer_profiles_may_be_missing(series):
+    """Releases made before there was this key stay valid, unless they have newer profiles."""
+    directory = series.publish(series.groups)
+    file = series.root / "published" / series.name / directory / "manifest.json"
+    manifest = read_json(file)
+    write_json(file, {key: value for key, value in manifest.items() if key != "as_of"})
+    assert refused(series.audit(directory)) == set()
 
 
 # Planted violations

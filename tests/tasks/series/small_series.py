@@ -51,6 +51,11 @@ class SmallSeries:
 
     def publish(self, snapshot: str, newcomers: Sequence[str], pool: int | None = None) -> Path:
         """Publish all live groups and, in groups of three, newcomers."""
+        self.make(snapshot, newcomers, pool)
+        return self.put(snapshot)
+
+    def make(self, snapshot: str, newcomers: Sequence[str], pool: int | None = None) -> None:
+        """Make a candidate, planned against the present ledger."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         public, owner = self.scratch / "candidate", self.scratch / "private"
         for directory in (public, owner / "utility" / "shadow-release"):
@@ -58,12 +63,14 @@ class SmallSeries:
         with self.ledger() as ledger:
             head, live, is_first = ledger.head, ledger.groups(), not ledger.releases()
             people = self._carried_people(ledger)
+            days = {one.id: one.snapshot for one in ledger.releases()}
+        newest = max([snapshot, *(days[group.release_id] for group in live)])
         rows = [(self._profile(group), people[group.id]) for group in live]
         rng = np.random.default_rng(len(live) + len(snapshot))
         for start in range(0, len(newcomers), K):
             codes = rng.integers(0, 41, len(ITEMS)).astype(np.uint8).tobytes()
             rows.append((codes, list(newcomers[start : start + K])))
-        self._write_public(public, owner, snapshot, rows)
+        self._write_public(public, owner, snapshot, rows, newest if newest > snapshot else None)
         new = list(range(len(live), len(rows)))
         profiles = profile_digests(public / "groups.parquet", ITEMS)
         columns = {
@@ -93,6 +100,9 @@ class SmallSeries:
             other_items=[],
         )
         write_json(self.scratch / "step.json", {"files": files_below(self.scratch)})
+
+    def put(self, snapshot: str) -> Path:
+        """Publish the candidate that was made last."""
         make_private(self.private(snapshot), below=self.store.root)
         with owner_only():
             publish(
@@ -130,7 +140,7 @@ class SmallSeries:
             found.setdefault(int(group), []).append(ids[token])
         return found
 
-    def _write_public(self, public: Path, owner: Path, snapshot: str, rows) -> None:
+    def _write_public(self, public: Path, owner: Path, snapshot: str, rows, as_of: str | None) -> None:
         columns = [list(range(len(rows))), [K] * len(rows), [None] * len(rows), [codes for codes, _ in rows]]
         table = pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
         pq.write_table(table, public / "groups.parquet")
@@ -178,6 +188,7 @@ class SmallSeries:
             "rating_encoding": "uint8",
             "unit": "rating",
             "series": "checked",
+            "as_of": as_of,
             "withheld": {"users": 0, "items": 0, "why": ""},
             "files": {file.name: digest(file) for file in public.iterdir()},
             "checks": checks,

@@ -362,3 +362,14 @@ def test_the_command_erases_everybody_who_left_the_source(series, tmp_path, caps
 
 def test_a_store_without_a_ledger_is_refused(tmp_path, capsys):
     assert run(SmallSeries(tmp_path), tmp_path, capsys, "--user", VICTIM)[0] == 2
+
+
+def test_a_repaired_release_says_how_new_its_profiles_are(tmp_path):
+    """The only group that was newer than the snapshot leaves with its member."""
+    made = SmallSeries(tmp_path)
+    made.publish(SECOND, people(0, 3))
+    made.publish(FIRST, people(3, 9))
+    assert read_json(made.public(FIRST) / "manifest.json")["as_of"] == SECOND
+    apply(made, "canary-0001")
+    repaired = read_json(made.public(f"{FIRST}-r1") / "manifest.json")
+    assert (repaired["counts"]["users"], repaired["as_of"]) == (9, None)

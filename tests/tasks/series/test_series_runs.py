@@ -227,6 +227,15 @@ def test_backfill_in_any_order_is_safe(tmp_path, order):
     # Groups are whole in every snapshot at which all their members were there.
     for number in order:
         assert len(set().union(*made.groups_of(number))) >= 0.9 * sum(JOINING[: number + 1])
+    # A profile of a group that was first published for a later snapshot says so.
+    first = {}
+    for number in order:
+        for members in made.groups_of(number):
+            first.setdefault(members, number)
+        newest = max(first[members] for members in made.groups_of(number))
+        assert made.manifest(number)["as_of"] == (str(month(newest)) if newest > number else None)
+        readme = (made.published(number) / "README.md").read_text()
+        assert (f"up to {month(newest)} (`as_of`" in readme) == (newest > number)
 
 
 @pytest.mark.parametrize("method", ["predictive-simple", "predictive-boosted", "microaggregation"])

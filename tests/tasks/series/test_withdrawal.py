@@ -131,7 +131,14 @@ def test_the_command_reads_the_release_file(series, tmp_path, capsys):
     config = write_config(tmp_path)
     common = [str(config), "--store", str(series.store.root), "--json"]
     assert main(["withdraw", *common, "--snapshot", "2026-01-01", "--reason", "wrong scale"]) == 0
-    assert '"status": "withdrawn"' in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert '"status": "withdrawn"' in printed.out
+    assert '"event_sent": false' in printed.out
+    assert (
+        f"no asset event was sent: Airflow is not configured here; trigger withdraw_{NAME} to announce it: "
+        f"airflow dags trigger withdraw_{NAME} --conf "
+        """'{"snapshot": "2026-01-01", "reason": "wrong scale"}'\n"""
+    ) in printed.err
     assert main(["withdraw", *common, "--snapshot", "2024-01-01", "--reason", "wrong scale"]) == 2
 
 

@@ -79,7 +79,7 @@ def test_attempts_are_counted_and_kept(tmp_path, judged):
     assert stat.S_IMODE((private / HISTORY).stat().st_mode) == 0o600
     assert read_json(private / "verdict.json")["attempts"] == 3
     report = (store.published("films", SNAPSHOT) / "report.html").read_text()
-    assert "Attempt 3 at this snapshot: intervals are of 98.33 %, not 95 %." in report
+    assert "Attempt 3 at this release: intervals are of 98.33 %, not 95 %." in report
     remove(private / "work")
     assert release(store, seed=2)["counts"]["published"]  # cleared steps give the same bytes
     refusal = release(store, seed=3)
