@@ -3,14 +3,15 @@
 Every regrouping puts a person among other people, whose ratings average out while the person's stay: of independent
 releases, one gives away .17 of the targets, two .41 and eight .53. Groups link by content across pseudonyms; here they
 are linked without error. A person whose profile never changed has one profile however often it is published, and so
-nothing is gained. Refused is a gain over this release alone that is shown: its lower bound (95 %) is above 0, over all
-targets.
+nothing is gained: where nobody has a second profile, the check cannot fail and is not applicable. Refused is a gain over
+this release alone that is shown: its lower bound (95 %) is above 0, over all targets.
 People with several profiles (pooled survivors) are reported by themselves. Positive control: people with many ratings
 among sixteen random sets of k − 1 others, all by their own ratings, must be found more often than among one, and more
 often than not.
 """
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -32,11 +33,11 @@ def run(case: Case, threshold: float) -> Finding:
     history = History.of(case)
     if not history.sharing:
         return Finding(True, None, 0, FIRST, control=True, applicable=False)
-    targets = _targets(case, history)
-    if not len(targets):
-        return Finding(
-            True, None, 0, "Nobody of this release can be attacked.", control=True, applicable=False
-        )
+    able = _able(case, history)
+    if not _with_several(history, case, able).any():
+        detail = f"None of {len(able):,} people has more than one profile in all releases: nothing can be averaged."
+        return Finding(True, None, 0, detail, control=True, applicable=False)
+    targets = _sample(case, able)
     one, every, several = _vectors(history, case, targets)
     alone, together = found_first(case, one, targets), found_first(case, every, targets)
     n = len(targets)
@@ -71,14 +72,41 @@ def _lower(together: int, alone: int, n: int) -> float:
     return (together - alone) / n - math.hypot(together / n - first[0], second[1] - alone / n)
 
 
-def _targets(case: Case, history: History) -> np.ndarray:
-    """Return people (rows of the truth) who are in this release and in an earlier one; a sample where they are many."""
+def _able(case: Case, history: History) -> np.ndarray:
+    """Return people (rows of the truth) who are in this release and in an earlier one."""
     rated = np.diff(case.truth.ratings.indptr) > 0
     before = np.zeros(case.truth.users, bool)
     before[np.flatnonzero(history.own.listed)] = history.released_before[history.persons[-1]]
-    able = np.flatnonzero(rated & before & (case.truth.row_of_user >= 0))
+    return np.flatnonzero(rated & before & (case.truth.row_of_user >= 0))
+
+
+def _sample(case: Case, able: np.ndarray) -> np.ndarray:
+    """Return a sample of people where they are many."""
     most = int(min(2_000, max(100, WORK / max(1, 2 * case.truth.ratings.nnz))))
     return able if len(able) <= most else np.sort(case.in_drawn_order(able, "averaging")[:most])
+
+
+def _earlier(
+    history: History, case: Case, people: np.ndarray
+) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Yield each earlier release with the people's rows in it (−1: absent) and the digests of their profiles."""
+    person = np.full(case.truth.users, -1, np.int64)
+    person[np.flatnonzero(history.own.listed)] = history.persons[-1]
+    place = np.full(len(history.ids), -1, np.int64)
+    for at in history.sharing:
+        place[:] = -1
+        place[history.persons[at]] = history.earlier[at].rows_of(history.numbers[at])
+        row = place[person[people]]
+        yield at, row, np.where(row >= 0, history.earlier[at].facts.profiles[np.maximum(row, 0)], b"")
+
+
+def _with_several(history: History, case: Case, people: np.ndarray) -> np.ndarray:
+    """Return who has a profile in an earlier release that differs from the one in this release."""
+    own = history.own.facts.profiles[case.truth.row_of_user[people]]
+    several = np.zeros(len(people), bool)
+    for _, _, digest in _earlier(history, case, people):
+        several |= (digest != b"") & (digest != own)
+    return several
 
 
 def _vectors(history: History, case: Case, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -88,14 +116,7 @@ def _vectors(history: History, case: Case, targets: np.ndarray) -> tuple[np.ndar
     here = history.own.profiles(rows, items)
     total, count = np.nan_to_num(here), (~np.isnan(here)).astype(np.float32)
     seen = [history.own.facts.profiles[rows]]
-    person = np.full(case.truth.users, -1, np.int64)
-    person[np.flatnonzero(history.own.listed)] = history.persons[-1]
-    place = np.full(len(history.ids), -1, np.int64)
-    for at in history.sharing:
-        place[:] = -1
-        place[history.persons[at]] = history.earlier[at].rows_of(history.numbers[at])
-        row = place[person[targets]]
-        digest = np.where(row >= 0, history.earlier[at].facts.profiles[np.maximum(row, 0)], b"")
+    for at, row, digest in _earlier(history, case, targets):
         other = (row >= 0) & np.logical_and.reduce([digest != known for known in seen])
         if other.any():
             table = history.earlier[at].profiles(row[other], items)
@@ -103,10 +124,7 @@ def _vectors(history: History, case: Case, targets: np.ndarray) -> tuple[np.ndar
             count[other] += ~np.isnan(table)
         seen.append(digest)
     mean = np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
-    several = np.zeros(len(targets), bool)
-    for digest in seen[1:]:
-        several |= (digest != b"") & (digest != seen[0])
-    return here, mean, several
+    return here, mean, _with_several(history, case, targets)
 
 
 def _control(case: Case, history: History) -> tuple[float, float]:

@@ -53,22 +53,19 @@ def run(case: Case, threshold: float) -> Finding:
     if not history.sharing:
         return Finding(True, None, 0, FIRST, control=True, applicable=False)
     found = _differences(case, history)
+    if not len(found.people):
+        detail = "No group of this release differs from its earlier publication, and none is new."
+        return Finding(True, None, 0, detail, control=True, applicable=False)
     k = history.own.k
     few = found.people < k
-    total = len(found.people)
-    share = float(few.mean()) if total else 0.0
-    low, high = wilson(int(few.sum()), total) if total else (0.0, 0.0)
+    total, share = len(found.people), float(few.mean())
+    low, high = wilson(int(few.sum()), total)
     control = _control(case, history)
     outcome, named = _attack(case, history, found)
-    if not total:
-        detail = "No group of this release differs from its earlier publication, and none is new."
-    else:
-        detail = (
-            f"{total:,} differences of this release's changed and new groups with earlier ones: {int(few.sum()):,} "
-            f"have fewer than {k} people behind them. {named}"
-        )
-    detail += (
-        f" Positive control: whoever is taken out of a group is found in {control:.0%} of the differences."
+    detail = (
+        f"{total:,} differences of this release's changed and new groups with earlier ones: {int(few.sum()):,} "
+        f"have fewer than {k} people behind them. {named} "
+        f"Positive control: whoever is taken out of a group is found in {control:.0%} of the differences."
     )
     return Finding(
         share <= threshold,
