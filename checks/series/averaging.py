@@ -3,8 +3,8 @@
 Every regrouping puts a person among other people, whose ratings average out while the person's stay: of independent
 releases, one gives away .17 of the targets, two .41 and eight .53. Groups link by content across pseudonyms; here they
 are linked without error. A person whose profile never changed has one profile however often it is published, and so
-nothing is gained: where nobody has a second profile, the check cannot fail and is not applicable. Refused is a gain over
-this release alone that is shown: its lower bound (95 %) is above 0, over all targets.
+nothing is gained: where nobody has a second profile, the check cannot fail and is not applicable. Refused is a gain
+over this release alone that is shown: its lower bound (95 %) is above 0, over all targets.
 People with several profiles (pooled survivors) are reported by themselves. Positive control: people with many ratings
 among sixteen random sets of k − 1 others, all by their own ratings, must be found more often than among one, and more
 often than not.

@@ -336,7 +336,9 @@ with PeakMemory(interval_seconds=60) as memory:
         pass
 print(json.dumps([memory.peaks, memory.peak_bytes]))
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     peaks, peak_bytes = json.loads(done.stdout)
     assert peaks["inner"] - peaks["later"] > 40_000_000
     assert peaks["outer"] == peaks["inner"] == peak_bytes
