@@ -11,7 +11,7 @@ from tasks.errors import UsageError
 from tasks.keys import OwnerKey
 
 
-def test_secret_is_created_once_for_the_owner_only(tmp_path):
+def test_secret_is_created_once_for_the_owner_only(tmp_path, store_secret):
     first = OwnerKey.load(tmp_path)
     file = tmp_path / "private" / "secret.key"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600

@@ -189,8 +189,6 @@ def test_without_approval_the_same_code_publishes_at_once(candidate, tmp_path, c
     config = tmp_path / "signed.toml"
     config.write_text(CONFIG.format(approval="false"))
     stub_gate(monkeypatch, passes=True)
-    key = tmp_path / "store" / "private" / "secret.key"
-    monkeypatch.setenv("MURMUR_SECRET_FILE", str(key))
     code, answer, _ = murmur(capsys, "run", config, "--snapshot", "2026-01-01", "--store", tmp_path / "other")
     assert (code, answer["status"]) == (0, "published")
     assert len(calls) == 2
