@@ -39,8 +39,11 @@ test: setup ruff  ## the linters and every test, with branch coverage of at leas
 quick: setup  ## the tests that need neither the stack nor real data nor seconds (2 minutes)
 	@exec $(PYTEST) --numprocesses 2 -m "not slow and not stack and not data"
 
-faults: setup  ## kill -9 a publisher at 200 points between prepare and commit; 50 races of two publishers (5 minutes)
-	@MURMUR_FAULT_KILLS=200 MURMUR_FAULT_RACES=50 exec $(PYTEST) --numprocesses 2 tests/tasks/series/test_publication.py -k "killed or at_once"
+FAULTS := MURMUR_FAULT_KILLS=200 MURMUR_FAULT_RACES=50
+
+faults: setup  ## kill -9 a publisher at 200 points between prepare and commit, and 50 races of two publishers (5 minutes)
+	@$(FAULTS) exec $(PYTEST) --numprocesses 2 tests/tasks/series/test_publication.py \
+		tests/tasks/series/test_shared_ledger.py
 
 lint: ruff  ## ruff and mypy
 	$(BIN)/mypy

@@ -1,6 +1,6 @@
 """Test publication and erasure with the ledger in PostgreSQL: races, and an erasure with a repaired release.
 
-MURMUR_RACES=50 repeats each race fifty times (three times by default). A race *without the lock file* is one of two
+MURMUR_FAULT_RACES=50 repeats each race fifty times (three times by default). A race *without the lock file* is one of two
 machines: only the database keeps publishers apart.
 """
 
@@ -26,7 +26,7 @@ from tests.tasks.series.test_publication import FEBRUARY, JANUARY, _all_is_well,
 
 pytestmark = pytest.mark.stack
 
-RACES = int(os.environ.get("MURMUR_RACES", "3"))
+RACES = int(os.environ.get("MURMUR_FAULT_RACES", "3"))
 VICTIM = "canary-0004"
 
 
