@@ -41,7 +41,7 @@ from tasks.data.ratings import Ratings, write_ids, write_matrix
 from tasks.engine import Engine
 from tasks.kernels.group_profiles import clip_outlying_groups
 from tasks.kernels.padded import encode
-from tasks.kernels.public_prior import find_levels
+from tasks.kernels.public_prior import find_prior
 from tasks.keys import OwnerKey
 from tasks.pipeline import Run, StepContext, execute, plan
 from tasks.store import Store, digest_of, files_below
@@ -200,8 +200,7 @@ def refine(series: list[Made]) -> list[Made]:
     """Return all profiles re-estimated from what is public; nothing but published values is read."""
     items, newest = series[-1].items, series[-1]
     sizes = np.bincount(newest.labels, minlength=len(newest.table))
-    levels, _ = find_levels(lambda: iter([(newest.table, sizes)]), len(items))
-    levels = levels - levels.mean()
+    levels = find_prior(lambda: iter([(newest.table, sizes)]), len(items), 1, np.random.default_rng(0)).levels
     refined = []
     for one in series:
         place = np.searchsorted(items, one.items)  # the newest profiles have every item

@@ -1,13 +1,14 @@
 """Hold the prior of an item model on disk, and compute it from published releases of the same population.
 
-    prior.npz       beside the ratings (data/ratings.py): levels, factors and known, a row per item column
+    prior.npz       beside the ratings (data/ratings.py): levels, factors and known, a row per item column; people of each cohort
 
 Only published files are read: groups.parquet, items.parquet and manifest.json of each release. So a prior is
 post-processing of public data.
 """
 
+import functools
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 from tasks.data import profiles
 from tasks.data.ratings import Ratings, places
 from tasks.errors import MurmurError
-from tasks.kernels.public_prior import Block, Prior, find_levels, find_prior
+from tasks.kernels.public_prior import Block, Prior, find_prior
 from tasks.store import read_json
 
 FILE = "prior.npz"
@@ -29,29 +30,37 @@ def write_prior(out_dir: Path, item_ids: Sequence[str], releases: Sequence[Path]
     """Compute the prior of these items from published releases and write it beside ratings with these columns.
 
     `releases` are in the order of publication. Profiles are repeated from release to release, and each group counts
-    once: in the first one. The last two releases of a series are enough: they tell which groups are the newest
-    cohort's. Levels are those of the newest cohort, factors those of all groups.
+    once: with the cohort of the first release that has it. Each cohort's items replace what older ones said of them.
     """
-    opened = [_Release.open(directory, item_ids) for directory in releases]
-    kept = _first_of_each(opened)
-
-    def blocks() -> Iterator[Block]:
-        for release, rows in zip(opened, kept, strict=True):
-            yield from release.blocks(rows)
-
-    prior = find_prior(blocks, len(item_ids), rank, np.random.default_rng(_SEED))
-    for release, rows in reversed(list(zip(opened, kept, strict=True))):
-        if rows is None or rows.any():  # the last release with new groups
-            newest = find_levels(lambda: release.blocks(rows), len(item_ids))  # noqa: B023 - called at once
-            prior = prior.with_levels(*newest)
-            break
+    prior = _nothing(len(item_ids), rank)
+    for blocks in cohorts(releases, item_ids):
+        prior = prior.followed_by(find_prior(blocks, len(item_ids), rank, np.random.default_rng(_SEED)))
     save_prior(out_dir, prior)
     return prior
 
 
+def cohorts(
+    releases: Sequence[Path], item_ids: Sequence[str]
+) -> Iterator[Callable[[], Iterator[Block]]]:
+    """Yield a pass over the profiles of each release's new groups; releases without any are left out."""
+    opened = [_Release.open(directory, item_ids) for directory in releases]
+    for release, rows in zip(opened, _first_of_each(opened), strict=True):
+        if rows is None or rows.any():
+            yield functools.partial(release.blocks, rows)
+
+
+def _nothing(n_items: int, rank: int) -> Prior:
+    return Prior(
+        np.zeros(n_items, np.float32), np.zeros((n_items, rank), np.float32), np.zeros(n_items, bool)
+    )
+
+
 def save_prior(out_dir: Path, prior: Prior) -> None:
     """Write a prior beside ratings."""
-    np.savez(out_dir / FILE, levels=prior.levels, factors=prior.factors, known=prior.known)
+    people = np.array(prior.cohorts, np.int64)
+    np.savez(
+        out_dir / FILE, levels=prior.levels, factors=prior.factors, known=prior.known, cohorts=people
+    )
 
 
 def read_prior(ratings: Ratings) -> Prior | None:
@@ -60,7 +69,8 @@ def read_prior(ratings: Ratings) -> Prior | None:
     if not path.exists():
         return None
     with np.load(path) as held:
-        prior = Prior(held["levels"], held["factors"], held["known"])
+        people = tuple(held["cohorts"].tolist())
+        prior = Prior(held["levels"], held["factors"], held["known"], people)
     if len(prior.levels) != ratings.n_items:
         raise MurmurError(
             f"the prior has {len(prior.levels):,} items, the ratings have {ratings.n_items:,}",
@@ -112,12 +122,12 @@ class _Release:
         """Yield values by wanted column and sizes of groups; `kept` says which groups (None: all)."""
         first = 0
         for block in self._parts():
-            values = self._table(block)
-            here = slice(first, first + len(values))
+            here = slice(first, first + len(block.sizes))
             first = here.stop
-            wanted = slice(None) if kept is None else kept[here]
-            if kept is None or kept[here].any():
-                yield values[wanted], block.sizes[wanted]
+            if kept is None:
+                yield self._table(block), block.sizes
+            elif kept[here].any():
+                yield self._table(block)[kept[here]], block.sizes[kept[here]]
 
     def digests(self) -> Iterator[bytes]:
         """Yield what identifies the profile of each group: its size, the wanted items it holds and their values."""
