@@ -18,12 +18,12 @@ import pyarrow.parquet as pq
 from tasks.data import profiles
 from tasks.data.ratings import Ratings, places
 from tasks.errors import MurmurError
-from tasks.kernels.public_prior import Block, Prior, find_prior
+from tasks.kernels.public_prior import Block, Prior, find_prior, nothing_known
 from tasks.store import read_json
 
 FILE = "prior.npz"
 CELLS_PER_BLOCK = 8_000_000  # as float32: 32 MB
-_SEED = 0  # of the directions that the search starts with; the result hardly depends on it
+SEED = 0  # of the directions that the search starts with; the result hardly depends on it
 
 
 def write_prior(out_dir: Path, item_ids: Sequence[str], releases: Sequence[Path], rank: int) -> Prior:
@@ -32,27 +32,14 @@ def write_prior(out_dir: Path, item_ids: Sequence[str], releases: Sequence[Path]
     `releases` are in the order of publication. Profiles are repeated from release to release, and each group counts
     once: with the cohort of the first release that has it. Each cohort's items replace what older ones said of them.
     """
-    prior = _nothing(len(item_ids), rank)
-    for blocks in cohorts(releases, item_ids):
-        prior = prior.followed_by(find_prior(blocks, len(item_ids), rank, np.random.default_rng(_SEED)))
+    prior = nothing_known(len(item_ids), rank)
+    opened = [PublishedRelease.open(directory, item_ids) for directory in releases]
+    for _, _, blocks in cohorts(opened, first_of_each(opened)):
+        prior = prior.followed_by(
+            find_prior(blocks, len(item_ids), rank, np.random.default_rng(SEED))
+        )
     save_prior(out_dir, prior)
     return prior
-
-
-def cohorts(
-    releases: Sequence[Path], item_ids: Sequence[str]
-) -> Iterator[Callable[[], Iterator[Block]]]:
-    """Yield a pass over the profiles of each release's new groups; releases without any are left out."""
-    opened = [_Release.open(directory, item_ids) for directory in releases]
-    for release, rows in zip(opened, _first_of_each(opened), strict=True):
-        if rows is None or rows.any():
-            yield functools.partial(release.blocks, rows)
-
-
-def _nothing(n_items: int, rank: int) -> Prior:
-    return Prior(
-        np.zeros(n_items, np.float32), np.zeros((n_items, rank), np.float32), np.zeros(n_items, bool)
-    )
 
 
 def save_prior(out_dir: Path, prior: Prior) -> None:
@@ -88,7 +75,7 @@ def copy_prior(ratings: Ratings, out: Path, columns: np.ndarray | None = None) -
         save_prior(out, prior if columns is None else prior.with_columns(columns))
 
 
-class _Release:
+class PublishedRelease:
     """Read the profiles of one published release, with the items as wanted."""
 
     def __init__(self, path: Path, coding: profiles.Coding, column: np.ndarray, n_items: int) -> None:
@@ -96,7 +83,7 @@ class _Release:
         self._column, self._n_items = column, n_items  # wanted column of each published item, −1: none
 
     @classmethod
-    def open(cls, directory: Path, item_ids: Sequence[str]) -> "_Release":
+    def open(cls, directory: Path, item_ids: Sequence[str]) -> "PublishedRelease":
         """Open a release whose values are ratings."""
         manifest = read_json(directory / "manifest.json")
         if manifest["unit"] != "rating":
@@ -125,17 +112,22 @@ class _Release:
             here = slice(first, first + len(block.sizes))
             first = here.stop
             if kept is None:
-                yield self._table(block), block.sizes
+                yield self.table(block), block.sizes
             elif kept[here].any():
-                yield self._table(block)[kept[here]], block.sizes[kept[here]]
+                yield self.table(block)[kept[here]], block.sizes[kept[here]]
 
     def digests(self) -> Iterator[bytes]:
         """Yield what identifies the profile of each group: its size, the wanted items it holds and their values."""
         for block in self._parts():
-            for size, values in zip(block.sizes.tolist(), self._table(block), strict=True):
-                yield hashlib.sha256(size.to_bytes(8, "big") + values.tobytes()).digest()
+            yield from self.digests_of(block)
 
-    def _table(self, block: profiles.Profiles) -> np.ndarray:
+    def digests_of(self, block: profiles.Profiles) -> Iterator[bytes]:
+        """Yield what identifies the profiles of a block."""
+        for size, values in zip(block.sizes.tolist(), self.table(block), strict=True):
+            yield hashlib.sha256(size.to_bytes(8, "big") + values.tobytes()).digest()
+
+    def table(self, block: profiles.Profiles) -> np.ndarray:
+        """Return values by wanted column, NaN where a group does not hold the item."""
         values = np.full((len(block.sizes), self._n_items), np.nan, np.float32)
         decoded = self._coding.values(block.codes)
         if block.items is None:
@@ -148,7 +140,7 @@ class _Release:
         return values
 
 
-def _first_of_each(releases: Sequence[_Release]) -> list[np.ndarray | None]:
+def first_of_each(releases: Sequence[PublishedRelease]) -> list[np.ndarray | None]:
     """Return which groups of each release no earlier one has; None: all of them."""
     if len(releases) < 2:
         return [None] * len(releases)
@@ -159,3 +151,12 @@ def _first_of_each(releases: Sequence[_Release]) -> list[np.ndarray | None]:
         kept.append(np.array([digest not in seen for digest in own], bool))
         seen.update(own)
     return kept
+
+
+def cohorts(
+    releases: Sequence[PublishedRelease], new_in: Sequence[np.ndarray | None]
+) -> Iterator[tuple[PublishedRelease, np.ndarray | None, Callable[[], Iterator[Block]]]]:
+    """Yield each release with groups that are new in it, which these are, and a pass over their profiles."""
+    for release, rows in zip(releases, new_in, strict=True):
+        if rows is None or rows.any():
+            yield release, rows, functools.partial(release.blocks, rows)

@@ -94,6 +94,13 @@ def _between(older: Float32, newer: Float32) -> Float32:
     return np.linalg.solve(moments + ridge, older.T.astype(np.float64) @ newer).astype(np.float32)
 
 
+def nothing_known(n_items: int, rank: int) -> Prior:
+    """Return the prior of items that nobody published anything about."""
+    return Prior(
+        np.zeros(n_items, np.float32), np.zeros((n_items, rank), np.float32), np.zeros(n_items, bool)
+    )
+
+
 def find_prior(
     blocks: Callable[[], Iterator[Block]], n_items: int, rank: int, rng: np.random.Generator
 ) -> Prior:
