@@ -206,7 +206,9 @@ def refine(series: list[Made]) -> list[Made]:
         table = np.full((len(one.table), len(items)), np.nan, np.float32)
         table[:, np.searchsorted(items, one.items)] = one.table
         sizes = np.bincount(one.labels, minlength=len(table))
-        own = find_prior(functools.partial(_once, table, sizes), len(items), RANK, np.random.default_rng(SEED))
+        own = find_prior(
+            functools.partial(_once, table, sizes), len(items), RANK, np.random.default_rng(SEED)
+        )
         everybody = everybody.followed_by(own)
         found.append((table, own))
     refined = []

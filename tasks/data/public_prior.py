@@ -1,6 +1,6 @@
 """Hold the prior of an item model on disk, and compute it from published releases of the same population.
 
-    prior.npz       beside the ratings (data/ratings.py): levels, factors and known, a row per item column; people of each cohort
+    prior.npz       beside the ratings (data/ratings.py): levels, factors and known by item column; people of cohorts
 
 Only published files are read: groups.parquet, items.parquet and manifest.json of each release. So a prior is
 post-processing of public data.
@@ -35,9 +35,7 @@ def write_prior(out_dir: Path, item_ids: Sequence[str], releases: Sequence[Path]
     prior = nothing_known(len(item_ids), rank)
     opened = [PublishedRelease.open(directory, item_ids) for directory in releases]
     for _, _, blocks in cohorts(opened, first_of_each(opened)):
-        prior = prior.followed_by(
-            find_prior(blocks, len(item_ids), rank, np.random.default_rng(SEED))
-        )
+        prior = prior.followed_by(find_prior(blocks, len(item_ids), rank, np.random.default_rng(SEED)))
     save_prior(out_dir, prior)
     return prior
 
@@ -45,9 +43,7 @@ def write_prior(out_dir: Path, item_ids: Sequence[str], releases: Sequence[Path]
 def save_prior(out_dir: Path, prior: Prior) -> None:
     """Write a prior beside ratings."""
     people = np.array(prior.cohorts, np.int64)
-    np.savez(
-        out_dir / FILE, levels=prior.levels, factors=prior.factors, known=prior.known, cohorts=people
-    )
+    np.savez(out_dir / FILE, levels=prior.levels, factors=prior.factors, known=prior.known, cohorts=people)
 
 
 def read_prior(ratings: Ratings) -> Prior | None:

@@ -69,4 +69,3 @@ class Refiner:
             return replace(block, codes=np.clip(values, *self.scale).astype(block.codes.dtype))
         codes = encode(values, self.scale, self.rating_step)
         return replace(block, codes=codes.astype(block.codes.dtype))
-

@@ -33,7 +33,9 @@ LEVEL_VARIANCE = 0.15
 # Items with a prior deviate from it from 0.4 · level_only_below raters on, with level_only_below further phantoms where
 # they are fewer than that (padding.level_only_below).
 FEWEST_SHARE = 0.4
-_START_FADES = 50.0  # raters behind a prior: with so many, the random start of an item's factors is half as large
+_START_FADES = (
+    50.0  # raters behind a prior: with so many, the random start of an item's factors is half as large
+)
 
 
 @dataclass(frozen=True)
@@ -106,9 +108,7 @@ class Sums:
     left: npt.NDArray[np.float64]  # (items, rank + 1)
 
 
-def sum_up(
-    indptr: IntArray, indices: IntArray, left: Float32, features: Float32, offsets: Float32
-) -> Sums:
+def sum_up(indptr: IntArray, indices: IntArray, left: Float32, features: Float32, offsets: Float32) -> Sums:
     """Return the sums of a block of items (CSR); `left` are ratings less what the prior says of them."""
     rows, width = len(indptr) - 1, features.shape[1] + 1
     gram, sides = np.zeros((rows, width, width)), np.zeros((rows, width))

@@ -141,9 +141,7 @@ def _begin_with_prior(
             mean=mean,
             regularization=ridge,
         )
-        prior = prior.stretched(
-            balance(prior, np.load(work / "users.npy"), ratings.by_user.counts(), counts)
-        )
+        prior = prior.stretched(balance(prior, np.load(work / "users.npy"), ratings.by_user.counts(), counts))
     random = fading_start(first[:, :-1], worth.factors)
     _create(work, "items", np.column_stack([prior.factors + random, biases]))
     np.save(work / "prior.npy", np.column_stack([prior.factors, prior.levels]))
