@@ -3,7 +3,7 @@
 Only published files are read. Which groups are new in a release shows which cohort they belong to.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 
 from tasks.data import profiles
 from tasks.data.public_prior import SEED, PublishedRelease, cohorts, first_of_each
+from tasks.errors import UsageError
 from tasks.kernels.padded import encode
-from tasks.kernels.public_prior import Prior, find_prior, nothing_known
+from tasks.kernels.public_prior import Block, Prior, find_prior, nothing_known
 from tasks.kernels.refinement import Refinement
 from tasks.store import read_json
 
@@ -40,6 +41,7 @@ class Refiner:
         everybody = nothing_known(len(item_ids), rank)
         new_in = first_of_each(releases)
         for release, rows, blocks in cohorts(releases, new_in):
+            _require_padded(blocks, newest)
             own = find_prior(blocks, len(item_ids), rank, np.random.default_rng(SEED))
             everybody = everybody.followed_by(own)
             for position, digest in enumerate(release.digests()):
@@ -69,3 +71,17 @@ class Refiner:
             return replace(block, codes=np.clip(values, *self.scale).astype(block.codes.dtype))
         codes = encode(values, self.scale, self.rating_step)
         return replace(block, codes=codes.astype(block.codes.dtype))
+
+
+def _require_padded(blocks: Callable[[], Iterator[Block]], where: Path) -> None:
+    """Refuse a cohort whose groups hold different items: its values are means of ratings, not a model's."""
+    first: np.ndarray | None = None
+    for values, _ in blocks():
+        held = ~np.isnan(values)
+        first = held[0] if first is None else first
+        if (held != first).any():
+            raise UsageError(
+                "only profiles of padded releases can be re-estimated",
+                where=str(where),
+                remedy="leave --earlier out",
+            )
