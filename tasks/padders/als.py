@@ -28,6 +28,7 @@ from tasks.kernels.phantom_raters import (
     rater_covariance,
 )
 from tasks.kernels.prior_steps import (
+    FURTHER_PHANTOMS,
     Worth,
     balance,
     deviates,
@@ -194,7 +195,7 @@ def _write_noise(
     few = phantoms > params.phantom_raters
     for name, number, items in (
         ("all", params.phantom_raters, np.ones_like(few)),
-        ("few", params.level_only_below, few),
+        ("few", FURTHER_PHANTOMS * params.level_only_below, few),
     ):
         tastes = draw_tastes(covariance, number, context.rng("tastes", name))
         levels = np.zeros(int(items.sum()), np.float32)

@@ -330,7 +330,9 @@ def series_of_two(tmp_path, codes, newer):
 
 def test_old_profiles_get_the_levels_of_the_newest_groups(tmp_path, capsys):
     # One group whose item levels are 2, 2, 2, 2, 2, and newer ones that say 1, 2, 3, 2, 2; no tastes.
-    first, second = series_of_two(tmp_path, [[10, 10, 10, 10, 10]], [[0, 10, 20, 10, 10], [5, 15, 25, 15, 15]])
+    first, second = series_of_two(
+        tmp_path, [[10, 10, 10, 10, 10]], [[0, 10, 20, 10, 10], [5, 15, 25, 15, 15]]
+    )
     code, answer, _ = run(capsys, second, "--to", "csv", tmp_path / "out.csv", "--earlier", first)
     assert code == 0
     assert answer["refined"]

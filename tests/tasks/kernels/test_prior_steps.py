@@ -55,11 +55,11 @@ def test_worked_worth():
 
 
 def test_few_raters_have_more_phantoms_or_do_not_count():
-    assert phantoms_of(np.array([19.0, 49.0, 50.0]), 40, 50).tolist() == [90, 90, 40]
+    assert phantoms_of(np.array([19.0, 49.0, 50.0]), 40, 50).tolist() == [140, 140, 40]
     assert deviates(np.array([19, 20, 50]), 50).tolist() == [False, True, True]
-    # 30 of 150 earlier people: 900 / (30 + 90). 15 of 75 do not count.
+    # 30 of 150 earlier people: 900 / (30 + 140). 15 of 75 do not count.
     half = worth_of_prior(known(1, (150, 75)), np.array([199.5]), 995, **DEFENCES)
-    assert half.factors == pytest.approx([7.5])
+    assert half.factors == pytest.approx([900 / 170])
 
 
 def test_unknown_items_have_a_prior_that_is_worth_nothing():
@@ -154,3 +154,16 @@ def test_random_starts_fade():
 def test_variance_goes_with_the_square_of_the_scale():
     assert rating_variance(4.0) == 0.8
     assert rating_variance(20.0) == pytest.approx(20.0)
+
+
+def test_all_others_known_one_opinion_is_hidden_by_the_noise_of_few_raters():
+    """The area of an attacker who knows 19 of 20 raters and the last one's taste is about 0.65 on average."""
+    rng, rank = np.random.default_rng(0), 8
+    tastes = rng.standard_normal((4_000, rank))
+    opinion = rng.choice([-1.0, 1.0], 4_000)
+    phantoms = int(phantoms_of(np.array([20.0]), 40, 50)[0])
+    noise = rng.standard_normal((4_000, rank)) * np.sqrt(phantoms * rating_variance(4.0))
+    score = ((tastes * opinion[:, None] + noise) * tastes).sum(axis=1)
+    liked, disliked = score[opinion > 0], score[opinion < 0]
+    area = (liked[:, None] > disliked).mean()
+    assert 0.6 < area < 0.67
