@@ -7,9 +7,7 @@ the end, RMSE on the held-out ratings of everybody released:
 
     alone     never-changed profiles, each cohort's model from its own ratings alone
     prior     the same, with a prior from the profiles that were published before
-    refined   the profiles of `prior`, re-estimated by a reader from the public files alone: the item levels of each
-              cohort are replaced by those of the newest one; how its groups differ from each other stays. Of nine
-              variants, tried on the same held-out ratings, this is the simplest of those with the least error
+    refined   the profiles of `prior`, re-estimated by a reader from the public files alone: `murmur expand --earlier`
     free      everybody grouped anew with one model of all ratings
     random    random groups of the same sizes, by the model of `free`
     model     predictions for each person by a model without defences, of all ratings
@@ -20,9 +18,11 @@ The loss of x as a share of random groups' loss is (x − model) / (random − m
 
 import argparse
 import datetime
+import functools
 import json
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,12 +36,14 @@ from tasks import methods
 from tasks.config import ReleaseConfig
 from tasks.data import profiles
 from tasks.data.factors import FactorParams, fit_factors, open_model
-from tasks.data.public_prior import write_prior
+from tasks.data.public_prior import SEED, write_prior
 from tasks.data.ratings import Ratings, write_ids, write_matrix
+from tasks.data.refined import RANK
 from tasks.engine import Engine
 from tasks.kernels.group_profiles import clip_outlying_groups
 from tasks.kernels.padded import encode
-from tasks.kernels.public_prior import find_levels
+from tasks.kernels.public_prior import Block, find_prior, nothing_known
+from tasks.kernels.refinement import Refinement
 from tasks.keys import OwnerKey
 from tasks.pipeline import Run, StepContext, execute, plan
 from tasks.store import Store, digest_of, files_below
@@ -198,19 +200,26 @@ def predict(series: list[Made], user: np.ndarray, item: np.ndarray) -> tuple[np.
 
 def refine(series: list[Made]) -> list[Made]:
     """Return all profiles re-estimated from what is public; nothing but published values is read."""
-    items, newest = series[-1].items, series[-1]
-    sizes = np.bincount(newest.labels, minlength=len(newest.table))
-    levels, _ = find_levels(lambda: iter([(newest.table, sizes)]), len(items))
-    levels = levels - levels.mean()
-    refined = []
+    items, found = series[-1].items, []
+    everybody = nothing_known(len(items), RANK)
     for one in series:
-        place = np.searchsorted(items, one.items)  # the newest profiles have every item
-        mean = np.average(one.table, axis=0, weights=np.bincount(one.labels, minlength=len(one.table)))
-        own = (one.table - levels[place]).mean(axis=1)
-        table = own[:, None] + levels
-        table[:, place] = one.table - mean + mean.mean() + levels[place]
-        refined.append(replace(one, items=items, table=np.clip(table, 1, 5).astype(np.float32)))
-    return refined
+        table = np.full((len(one.table), len(items)), np.nan, np.float32)
+        table[:, np.searchsorted(items, one.items)] = one.table
+        sizes = np.bincount(one.labels, minlength=len(table))
+        own = find_prior(
+            functools.partial(_once, table, sizes), len(items), RANK, np.random.default_rng(SEED)
+        )
+        everybody = everybody.followed_by(own)
+        found.append((table, own))
+    refined = []
+    for one, (table, own) in zip(series[:-1], found[:-1], strict=True):
+        new = np.clip(Refinement.between(own, everybody).values(table), 1, 5)
+        refined.append(replace(one, items=items, table=new))
+    return [*refined, series[-1]]
+
+
+def _once(table: np.ndarray, sizes: np.ndarray) -> Iterator[Block]:
+    yield table, sizes
 
 
 def rmse(predicted: np.ndarray, rating: np.ndarray) -> float:

@@ -47,6 +47,9 @@ Run = dict[str, Any]
 def read_runs(directory: Path = DIRECTORY) -> dict[str, Run]:
     """Return the runs by their labels, in the order of the files' names."""
     runs = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(directory.glob("series-*.json"))]
+    runs = [
+        run for run in runs if "mode" in run
+    ]  # other benchmarks of series write files of the same pattern
     return {_label(run): {**run, "snapshots": [_offered(line) for line in run["snapshots"]]} for run in runs}
 
 

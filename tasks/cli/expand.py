@@ -18,6 +18,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "out", metavar="OUT", help="csv: a file; movielens, recbole: a directory; must not exist yet"
     )
+    parser.add_argument(
+        "--earlier",
+        metavar="DIR",
+        nargs="+",
+        default=[],
+        help="earlier releases of the same series, oldest first: profiles of old groups are re-estimated with what "
+        "newer groups say about the items",
+    )
 
 
 def run(options: argparse.Namespace) -> CommandResult:
@@ -25,7 +33,9 @@ def run(options: argparse.Namespace) -> CommandResult:
     from tasks.cli._display import progress_bars
     from tasks.data.expand import expand
 
-    require_offered(Path(options.published))
+    earlier = [Path(place) for place in options.earlier]
+    for place in (*earlier, Path(options.published)):
+        require_offered(place)
     with progress_bars() as progress:
         report = functools.partial(progress, "expand")
-        return CommandResult(expand(Path(options.published), options.to, Path(options.out), report))
+        return CommandResult(expand(Path(options.published), options.to, Path(options.out), report, earlier))

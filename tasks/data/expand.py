@@ -7,7 +7,7 @@ within them. Memory holds the ids and one block, for a release of any size.
 import contextlib
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tasks.data import profiles
+from tasks.data.refined import Refiner
 from tasks.errors import DiskFull, Refused, UsageError, is_full
 from tasks.kernels.text_rows import tail_bytes, write_rows
 from tasks.store import digest, read_json, remove, sync_directory
@@ -109,8 +110,14 @@ class Texts:
         )
 
 
-def expand(published: Path, to: str, out: Path, progress: Report) -> dict[str, Any]:
-    """Write a release in the format `to`; `out` appears whole or not at all. Return what was written."""
+def expand(
+    published: Path, to: str, out: Path, progress: Report, earlier: Sequence[Path] = ()
+) -> dict[str, Any]:
+    """Write a release in the format `to`; `out` appears whole or not at all. Return what was written.
+
+    With `earlier` releases of the series, in the order of publication, profiles of older cohorts are re-estimated
+    (tasks/data/refined.py).
+    """
     layout = LAYOUTS[to]
     out = out.absolute()
     if out.exists() or out.is_symlink():
@@ -120,6 +127,9 @@ def expand(published: Path, to: str, out: Path, progress: Report) -> dict[str, A
     if not out.parent.is_dir():
         raise UsageError("there is no such directory", where=str(out.parent), remedy="create it first")
     manifest = _verified(published)
+    for place in earlier:
+        _verified(place)
+    refiner = Refiner.of(earlier, published) if earlier else None
     items = pq.read_table(published / "items.parquet").column("item").to_pylist()
     members = pq.read_table(published / "members.parquet").sort_by(
         [("group", "ascending"), ("user", "ascending")]
@@ -144,6 +154,7 @@ def expand(published: Path, to: str, out: Path, progress: Report) -> dict[str, A
                 listed = int(np.searchsorted(groups, block.groups[-1], side="right"))
                 local = np.searchsorted(block.groups, groups[done:listed])
                 _require(np.array_equal(block.groups[local], groups[done:listed]), "members of no group")
+                block = block if refiner is None else refiner.refined(block)
                 rows += writer.write(block, local, [layout.field(user) for user in names[done:listed]])
                 progress(listed, len(names))
             _require(listed == len(names), "members of no group")
@@ -155,6 +166,7 @@ def expand(published: Path, to: str, out: Path, progress: Report) -> dict[str, A
         "out": str(out),
         "file": str(out / name if name else out),
         "unit": manifest.get("unit", "rating"),
+        "refined": refiner is not None,
         "counts": {"users": len(names), "items": len(items), "rows": rows, "bytes": size},
     }
 

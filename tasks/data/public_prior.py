@@ -1,13 +1,14 @@
 """Hold the prior of an item model on disk, and compute it from published releases of the same population.
 
-    prior.npz       beside the ratings (data/ratings.py): levels, factors and known, a row per item column
+    prior.npz       beside the ratings (data/ratings.py): levels, factors and known by item column; people of cohorts
 
 Only published files are read: groups.parquet, items.parquet and manifest.json of each release. So a prior is
 post-processing of public data.
 """
 
+import functools
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,41 +18,32 @@ import pyarrow.parquet as pq
 from tasks.data import profiles
 from tasks.data.ratings import Ratings, places
 from tasks.errors import MurmurError
-from tasks.kernels.public_prior import Block, Prior, find_levels, find_prior
+from tasks.kernels.public_prior import Block, Prior, find_prior, nothing_known
 from tasks.store import read_json
 
 FILE = "prior.npz"
 CELLS_PER_BLOCK = 8_000_000  # as float32: 32 MB
-_SEED = 0  # of the directions that the search starts with; the result hardly depends on it
+SEED = 0  # of the directions that the search starts with; the result hardly depends on it
 
 
 def write_prior(out_dir: Path, item_ids: Sequence[str], releases: Sequence[Path], rank: int) -> Prior:
     """Compute the prior of these items from published releases and write it beside ratings with these columns.
 
     `releases` are in the order of publication. Profiles are repeated from release to release, and each group counts
-    once: in the first one. The last two releases of a series are enough: they tell which groups are the newest
-    cohort's. Levels are those of the newest cohort, factors those of all groups.
+    once: with the cohort of the first release that has it. Each cohort's items replace what older ones said of them.
     """
-    opened = [_Release.open(directory, item_ids) for directory in releases]
-    kept = _first_of_each(opened)
-
-    def blocks() -> Iterator[Block]:
-        for release, rows in zip(opened, kept, strict=True):
-            yield from release.blocks(rows)
-
-    prior = find_prior(blocks, len(item_ids), rank, np.random.default_rng(_SEED))
-    for release, rows in reversed(list(zip(opened, kept, strict=True))):
-        if rows is None or rows.any():  # the last release with new groups
-            newest = find_levels(lambda: release.blocks(rows), len(item_ids))  # noqa: B023 - called at once
-            prior = prior.with_levels(*newest)
-            break
+    prior = nothing_known(len(item_ids), rank)
+    opened = [PublishedRelease.open(directory, item_ids) for directory in releases]
+    for _, _, blocks in cohorts(opened, first_of_each(opened)):
+        prior = prior.followed_by(find_prior(blocks, len(item_ids), rank, np.random.default_rng(SEED)))
     save_prior(out_dir, prior)
     return prior
 
 
 def save_prior(out_dir: Path, prior: Prior) -> None:
     """Write a prior beside ratings."""
-    np.savez(out_dir / FILE, levels=prior.levels, factors=prior.factors, known=prior.known)
+    people = np.array(prior.cohorts, np.int64)
+    np.savez(out_dir / FILE, levels=prior.levels, factors=prior.factors, known=prior.known, cohorts=people)
 
 
 def read_prior(ratings: Ratings) -> Prior | None:
@@ -60,7 +52,8 @@ def read_prior(ratings: Ratings) -> Prior | None:
     if not path.exists():
         return None
     with np.load(path) as held:
-        prior = Prior(held["levels"], held["factors"], held["known"])
+        people = tuple(held["cohorts"].tolist())
+        prior = Prior(held["levels"], held["factors"], held["known"], people)
     if len(prior.levels) != ratings.n_items:
         raise MurmurError(
             f"the prior has {len(prior.levels):,} items, the ratings have {ratings.n_items:,}",
@@ -78,7 +71,7 @@ def copy_prior(ratings: Ratings, out: Path, columns: np.ndarray | None = None) -
         save_prior(out, prior if columns is None else prior.with_columns(columns))
 
 
-class _Release:
+class PublishedRelease:
     """Read the profiles of one published release, with the items as wanted."""
 
     def __init__(self, path: Path, coding: profiles.Coding, column: np.ndarray, n_items: int) -> None:
@@ -86,7 +79,7 @@ class _Release:
         self._column, self._n_items = column, n_items  # wanted column of each published item, −1: none
 
     @classmethod
-    def open(cls, directory: Path, item_ids: Sequence[str]) -> "_Release":
+    def open(cls, directory: Path, item_ids: Sequence[str]) -> "PublishedRelease":
         """Open a release whose values are ratings."""
         manifest = read_json(directory / "manifest.json")
         if manifest["unit"] != "rating":
@@ -112,20 +105,25 @@ class _Release:
         """Yield values by wanted column and sizes of groups; `kept` says which groups (None: all)."""
         first = 0
         for block in self._parts():
-            values = self._table(block)
-            here = slice(first, first + len(values))
+            here = slice(first, first + len(block.sizes))
             first = here.stop
-            wanted = slice(None) if kept is None else kept[here]
-            if kept is None or kept[here].any():
-                yield values[wanted], block.sizes[wanted]
+            if kept is None:
+                yield self.table(block), block.sizes
+            elif kept[here].any():
+                yield self.table(block)[kept[here]], block.sizes[kept[here]]
 
     def digests(self) -> Iterator[bytes]:
         """Yield what identifies the profile of each group: its size, the wanted items it holds and their values."""
         for block in self._parts():
-            for size, values in zip(block.sizes.tolist(), self._table(block), strict=True):
-                yield hashlib.sha256(size.to_bytes(8, "big") + values.tobytes()).digest()
+            yield from self.digests_of(block)
 
-    def _table(self, block: profiles.Profiles) -> np.ndarray:
+    def digests_of(self, block: profiles.Profiles) -> Iterator[bytes]:
+        """Yield what identifies the profiles of a block."""
+        for size, values in zip(block.sizes.tolist(), self.table(block), strict=True):
+            yield hashlib.sha256(size.to_bytes(8, "big") + values.tobytes()).digest()
+
+    def table(self, block: profiles.Profiles) -> np.ndarray:
+        """Return values by wanted column, NaN where a group does not hold the item."""
         values = np.full((len(block.sizes), self._n_items), np.nan, np.float32)
         decoded = self._coding.values(block.codes)
         if block.items is None:
@@ -138,7 +136,7 @@ class _Release:
         return values
 
 
-def _first_of_each(releases: Sequence[_Release]) -> list[np.ndarray | None]:
+def first_of_each(releases: Sequence[PublishedRelease]) -> list[np.ndarray | None]:
     """Return which groups of each release no earlier one has; None: all of them."""
     if len(releases) < 2:
         return [None] * len(releases)
@@ -149,3 +147,12 @@ def _first_of_each(releases: Sequence[_Release]) -> list[np.ndarray | None]:
         kept.append(np.array([digest not in seen for digest in own], bool))
         seen.update(own)
     return kept
+
+
+def cohorts(
+    releases: Sequence[PublishedRelease], new_in: Sequence[np.ndarray | None]
+) -> Iterator[tuple[PublishedRelease, np.ndarray | None, Callable[[], Iterator[Block]]]]:
+    """Yield each release with groups that are new in it, which these are, and a pass over their profiles."""
+    for release, rows in zip(releases, new_in, strict=True):
+        if rows is None or rows.any():
+            yield release, rows, functools.partial(release.blocks, rows)

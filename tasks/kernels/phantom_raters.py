@@ -66,27 +66,40 @@ def hide_levels(
     span: float,
     rng: np.random.Generator,
     expected: npt.NDArray[np.floating] | None = None,
+    precision: npt.NDArray[np.floating] | None = None,
+    variance_of_ratings: float = 0.0,
 ) -> Float32:
     """Return item levels with noise in the sum of each item's ratings, shrunk as such noise demands.
 
     `levels` are sums over an item's ratings divided by their number plus `prior`. They are shrunk towards what items
     with as many raters have on average (rare items are rated lower than popular ones), with the variance of the noise
     in a mean over that of the levels: the best linear estimate of a level from its noisy sum. Where public releases
-    give a level to expect (`expected`; NaN: none), `levels` deviate from it instead, and are shrunk towards it.
+    give a level to expect (`expected`; NaN: none), `levels` deviate from it instead, and are shrunk towards it: by its
+    `precision` (one over its variance) where that is given, else by how far items with as many raters deviate.
     """
-    noise = LEVEL_NOISE * span * np.sqrt(FULL_NOISE_UP_TO / np.maximum(counts, FULL_NOISE_UP_TO))
+    noise = level_noise(counts, span)
     usual = _usual_levels(levels.astype(np.float64), counts, prior)
     variance: float | np.ndarray = _variance(levels - usual, counts)
     if expected is not None:
         public = ~np.isnan(expected)
         usual = np.where(public, expected, usual)
         variance = np.full(len(levels), variance)
-        variance[public] = _variance_by_count((levels - usual)[public], counts[public], prior, span)
+        if precision is None:
+            variance[public] = _variance_by_count((levels - usual)[public], counts[public], prior, span)
+        else:
+            variance[public] = 1 / precision[public]
     apart = levels - usual
     sums = apart * (counts + prior) + noise * rng.standard_normal(len(levels))
-    return (usual + sums / (counts + prior + noise**2 / (np.maximum(counts, 1) * variance))).astype(
-        np.float32
-    )
+    weights = counts + prior + noise**2 / (np.maximum(counts, 1) * variance)
+    if expected is not None and precision is not None:
+        weights[public] += variance_of_ratings * precision[public] - prior
+    return (usual + sums / weights).astype(np.float32)
+
+
+def level_noise(counts: npt.NDArray[np.integer | np.floating], span: float) -> np.ndarray:
+    """Return the standard deviation of the noise in the sum of an item's ratings."""
+    noise: np.ndarray = LEVEL_NOISE * span * np.sqrt(FULL_NOISE_UP_TO / np.maximum(counts, FULL_NOISE_UP_TO))
+    return noise
 
 
 def _variance(apart: np.ndarray, counts: np.ndarray) -> float:

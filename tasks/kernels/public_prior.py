@@ -17,7 +17,7 @@ solution both sides' penalties are equal in every direction. The factors of the 
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,7 @@ PASSES_WITH_GAPS = 24
 # How many ratings a person has is not published. It is only needed for the balance of penalties, as a fourth root.
 RATINGS_PER_PERSON = 100.0
 _LEAST_STRENGTH = 1e-5  # of the strongest direction: weaker ones are rounding errors
+_LEAST_RIDGE = 1e-6  # of the strength of all older factors
 _ENTRIES_AT_ONCE = 1 << 18
 
 
@@ -45,21 +46,35 @@ class Prior:
     levels: Float32  # (items,), relative to the mean of all items
     factors: Float32  # (items, rank), strongest direction first
     known: npt.NDArray[np.bool_]  # (items,)
+    cohorts: tuple[int, ...] = ()  # people of each earlier cohort: how much stands behind the prior
 
     def with_rank(self, rank: int) -> "Prior":
         """Return the strongest `rank` directions; further ones are zeros."""
         kept = self.factors[:, :rank]
         padded = np.pad(kept, ((0, 0), (0, rank - kept.shape[1])))
-        return Prior(self.levels, np.ascontiguousarray(padded, np.float32), self.known)
+        return replace(self, factors=np.ascontiguousarray(padded, np.float32))
 
-    def with_levels(self, newest: Float32, there: npt.NDArray[np.bool_]) -> "Prior":
-        """Return the prior with the levels of the newest cohort where it has any (`there`)."""
-        both = there & self.known
-        shift = float((newest - self.levels)[both].mean()) if both.any() else 0.0
-        levels = np.where(there, newest, self.levels + np.float32(shift) * self.known)
-        known = self.known | there
-        levels = np.where(known, levels - levels[known].mean() if known.any() else 0, 0)
-        return Prior(levels.astype(np.float32), self.factors, known)
+    def stretched(self, by: npt.NDArray[np.floating]) -> "Prior":
+        """Return the prior with each direction multiplied."""
+        return replace(self, factors=(self.factors * by).astype(np.float32))
+
+    def followed_by(self, newer: "Prior") -> "Prior":
+        """Return what a newer cohort says of its items, and what was known before of the others.
+
+        A cohort's model is shrunk towards the prior as far as its own ratings are less certain than that. So it sums up
+        what all earlier cohorts say. Items that the newer cohort lacks are moved to its directions and its mean level,
+        as those are that both have.
+        """
+        if not self.known.any():
+            return replace(newer, cohorts=self.cohorts + newer.cohorts)
+        both, older = self.known & newer.known, self.known & ~newer.known
+        levels, factors = newer.levels.copy(), newer.factors.copy()
+        shift = float((newer.levels - self.levels)[both].mean()) if both.any() else 0.0
+        levels[older] = self.levels[older] + np.float32(shift)
+        factors[older] = self.factors[older] @ _between(self.factors[both], newer.factors[both])
+        known = self.known | newer.known
+        levels = np.where(known, levels - levels[known].mean(), 0).astype(np.float32)
+        return Prior(levels, factors, known, self.cohorts + newer.cohorts)
 
     def with_columns(self, columns: npt.NDArray[np.integer]) -> "Prior":
         """Return the prior of other columns, given by their place here; −1: nothing is known of the item."""
@@ -68,7 +83,22 @@ class Prior:
             np.where(there, self.levels[columns], np.float32(0)),
             np.where(there[:, None], self.factors[columns], np.float32(0)),
             there & self.known[columns],
+            self.cohorts,
         )
+
+
+def _between(older: Float32, newer: Float32) -> Float32:
+    """Return the matrix by which older factors come nearest to newer ones of the same items."""
+    moments = older.T.astype(np.float64) @ older
+    ridge = _LEAST_RIDGE * max(float(np.trace(moments)), 1e-30) * np.eye(len(moments))
+    return np.linalg.solve(moments + ridge, older.T.astype(np.float64) @ newer).astype(np.float32)
+
+
+def nothing_known(n_items: int, rank: int) -> Prior:
+    """Return the prior of items that nobody published anything about."""
+    return Prior(
+        np.zeros(n_items, np.float32), np.zeros((n_items, rank), np.float32), np.zeros(n_items, bool)
+    )
 
 
 def find_prior(
@@ -86,22 +116,7 @@ def find_prior(
     if known.any():
         levels[known], found = _fit(blocks, known, (groups, people), rank, gaps=gaps, rng=rng)
         factors[np.flatnonzero(known), : found.shape[1]] = found
-    return Prior(levels, factors, known)
-
-
-def find_levels(blocks: Callable[[], Iterator[Block]], n_items: int) -> tuple[Float32, npt.NDArray[np.bool_]]:
-    """Return the levels of items in some profiles, by size of the groups, and which items the profiles hold.
-
-    A cohort's levels are shrunk towards the prior as far as its own ratings are less certain than that. So they sum up
-    what all earlier cohorts say, and those of the newest cohort are better than the mean over all cohorts.
-    """
-    sums, weights = np.zeros(n_items), np.zeros(n_items)
-    for values, sizes in blocks():
-        there = ~np.isnan(values)
-        own_level = np.nansum(values, axis=1, dtype=np.float64) / np.maximum(there.sum(axis=1), 1)
-        sums += sizes @ np.where(there, values - own_level[:, None], 0)
-        weights += sizes @ there
-    return (sums / np.maximum(weights, 1)).astype(np.float32), weights > 0
+    return Prior(levels, factors, known, (people,) if groups else ())
 
 
 def _fit(

@@ -5,9 +5,9 @@ parallel: given the item factors every user is solved alone, and vice versa. Fac
 that workers map: the half step of a block of items is summed up over ranges of users, one after the other, so a worker
 need not hold all users' factors. Only block numbers pass through the scheduler.
 
-With a prior from public releases (kernels/public_prior.py) items are shrunk towards it instead of towards zero: a half
-step solves for the deviation from the prior, on ratings less what the prior says of them. Items that would show their
-level alone, or nothing, show what the prior says.
+With a prior from public releases (kernels/public_prior.py) the items that it knows are shrunk towards it instead of
+towards zero, by as much as stands behind it (kernels/prior_steps.py): a half step solves for the deviation from the
+prior, on ratings less what the prior says of them. Items with too few raters show what the prior says.
 """
 
 from collections.abc import Callable
@@ -27,10 +27,24 @@ from tasks.kernels.phantom_raters import (
     hide_levels,
     rater_covariance,
 )
+from tasks.kernels.prior_steps import (
+    FURTHER_PHANTOMS,
+    Worth,
+    balance,
+    deviates,
+    deviation,
+    fading_start,
+    hidden_deviation,
+    phantoms_of,
+    rating_variance,
+    sum_up,
+    worth_of_prior,
+)
 from tasks.kernels.public_prior import Prior, predicted
 from tasks.pipeline import StepContext
 from tasks.store import remove
 
+BALANCE_ROUNDS = 4
 REGULARIZATION_SPAN = 4.0  # padding.regularization is meant for ratings that span this many units (1 to 5)
 
 
@@ -52,20 +66,20 @@ def fit(
     first[~fit_items] = 0
     work = context.out / "work"
     work.mkdir()
-    if prior is not None:
-        first[prior.known, :-1] = prior.factors[prior.known]
-        first[:, -1] += prior.levels
-        np.save(work / "prior.npy", np.column_stack([prior.factors, prior.levels]))
     _create(work, "users", np.zeros((users.rows, params.rank + 1), np.float32))
     _create(work, "items", first)
     np.save(work / "fit_items.npy", fit_items)
+    ridge = params.regularization * params.span / REGULARIZATION_SPAN
+    if prior is not None:
+        prior = _begin_with_prior(context, ratings, blocks["users"], work, prior, first, (mean, ridge))
 
     hide_raters = ["phantoms", "users"] if params.hides_raters else []
-    ridge = params.regularization * params.span / REGULARIZATION_SPAN
     turns = ["users", "items"] * params.iterations + ["users", *hide_raters]
     for turn, side in enumerate(turns):
         if side == "phantoms":
             _write_phantoms(context, ratings, blocks["users"], work, mean, prior)
+        if prior is not None and side != "users":
+            np.save(work / "moments.npy", rater_covariance(np.load(work / "users.npy"), users.counts()))
         context.engine.map(
             _solve_block,
             blocks["items" if side == "phantoms" else side],
@@ -92,6 +106,52 @@ def _progress_of(context: StepContext[Any], turn: int, turns: int) -> Callable[[
     return report
 
 
+def _begin_with_prior(
+    context: StepContext[Any],
+    ratings: Ratings,
+    blocks: list[tuple[int, int]],
+    work: Path,
+    prior: Prior,
+    first: np.ndarray,
+    fit: tuple[float, float],
+) -> Prior:
+    """Write what the prior says and is worth, and items that begin there; return the prior in the cohort's scale.
+
+    `first` is the start without a prior, `fit` the mean and the regularization. Directions of a prior may have any
+    length. They are stretched until people and items are penalized alike, given this cohort's people.
+    """
+    params, counts = context.params, ratings.by_item.counts()
+    worth = worth_of_prior(
+        prior,
+        counts,
+        ratings.by_user.rows,
+        phantoms=params.phantom_raters,
+        level_only_below=params.level_only_below,
+        span=params.span,
+    )
+    mean, ridge = fit
+    biases = first[:, -1] + prior.levels
+    for _ in range(BALANCE_ROUNDS if prior.factors.any() else 0):
+        _create(work, "items", np.column_stack([prior.factors, biases]))
+        context.engine.map(
+            _solve_block,
+            blocks,
+            side="users",
+            ratings=ratings.directory,
+            work=work,
+            mean=mean,
+            regularization=ridge,
+        )
+        prior = prior.stretched(balance(prior, np.load(work / "users.npy"), ratings.by_user.counts(), counts))
+    random = fading_start(first[:, :-1], worth.factors)
+    _create(work, "items", np.column_stack([prior.factors + random, biases]))
+    np.save(work / "prior.npy", np.column_stack([prior.factors, prior.levels]))
+    np.save(work / "known.npy", prior.known)
+    np.save(work / "worth.npy", np.column_stack([worth.factors, worth.levels]))
+    np.save(work / "variance.npy", np.float64(rating_variance(params.span)))
+    return prior
+
+
 def _write_phantoms(
     context: StepContext[Any],
     ratings: Ratings,
@@ -102,15 +162,14 @@ def _write_phantoms(
 ) -> None:
     """Write the phantom raters' ratings, and the features and biases of all raters with the phantoms behind them.
 
-    Phantoms rate an item at its level, moved by what the prior says of their taste.
+    To items that the prior knows they give noise alone: what they add to the sums that factors are solved from.
     """
     params, counts = context.params, ratings.by_user.counts()
     sums = context.engine.map(_square_errors, blocks, ratings=ratings.directory, work=work, mean=mean)
     squares, cells = np.sum(sums, axis=0)
     factors, biases = np.load(work / "users.npy"), np.load(work / "users_biases.npy")
-    tastes = draw_tastes(
-        rater_covariance(factors, counts), params.phantom_raters, context.rng("phantom tastes")
-    )
+    covariance = rater_covariance(factors, counts)
+    tastes = draw_tastes(covariance, params.phantom_raters, context.rng("phantom tastes"))
     given = draw_ratings(
         np.load(work / "items_biases.npy"),
         params.phantom_raters,
@@ -118,10 +177,32 @@ def _write_phantoms(
         context.rng("phantom ratings"),
     )
     if prior is not None:
-        given += prior.factors @ tastes.T
+        error = float(np.sqrt(squares / max(1, cells)))
+        _write_noise(context, ratings.by_item.counts(), work, error, covariance)
     np.save(work / "phantom_ratings.npy", given)
     np.save(work / "raters.npy", np.vstack([factors, tastes]))
     np.save(work / "raters_biases.npy", np.append(biases, np.zeros(len(tastes), np.float32)))
+
+
+def _write_noise(
+    context: StepContext[Any], counts: np.ndarray, work: Path, error: float, covariance: np.ndarray
+) -> None:
+    """Write the sum over each item's phantoms of taste · noise, how many phantoms these are, and which items may
+    deviate from the prior."""
+    params = context.params
+    noise = np.zeros((len(counts), len(covariance)), np.float32)
+    phantoms = phantoms_of(counts, params.phantom_raters, params.level_only_below)
+    few = phantoms > params.phantom_raters
+    for name, number, items in (
+        ("all", params.phantom_raters, np.ones_like(few)),
+        ("few", FURTHER_PHANTOMS * params.level_only_below, few),
+    ):
+        tastes = draw_tastes(covariance, number, context.rng("tastes", name))
+        levels = np.zeros(int(items.sum()), np.float32)
+        noise[items] += draw_ratings(levels, number, error, context.rng("noise", name)) @ tastes
+    np.save(work / "noise.npy", noise)
+    np.save(work / "phantoms.npy", phantoms)
+    np.save(work / "moving.npy", deviates(counts, params.level_only_below))
 
 
 def _hide_raters(
@@ -132,12 +213,12 @@ def _hide_raters(
     shrinkage: float,
     prior: Prior | None,
 ) -> None:
-    """Leave rare items their level alone, with the factors of the prior, and add noise to the levels of all fitted
+    """Leave rare items their level alone, if the prior does not know them, and add noise to the levels of all fitted
     items."""
     file = work / "items.npy"
     factors = np.load(file)
     rare = counts < context.params.level_only_below
-    factors[rare] = 0 if prior is None else prior.factors[rare]
+    factors[rare if prior is None else rare & ~prior.known] = 0
     np.save(file, factors)
     file = work / "items_biases.npy"
     levels, rng = np.load(file), context.rng("levels")
@@ -148,6 +229,8 @@ def _hide_raters(
         context.params.span,
         rng,
         None if prior is None else np.where(prior.known, prior.levels, np.nan)[fit_items],
+        None if prior is None else np.load(work / "worth.npy")[fit_items, 1],
+        rating_variance(context.params.span),
     )
     np.save(file, levels)
 
@@ -196,6 +279,7 @@ def _solve_block(
     else:
         part = Ratings(ratings).by_item.block(*block)
     other = {"users": "items", "items": "users", "phantoms": "raters"}[side]
+    whole, hidden = part, side == "phantoms"
     if side == "phantoms":
         here = slice(*block)
         given = np.load(work / "phantom_ratings.npy", mmap_mode="r")[here] + np.float32(mean)
@@ -203,16 +287,15 @@ def _solve_block(
         side = "items"
     features, biases = (np.load(work / f"{other}{kind}.npy", mmap_mode="r") for kind in ("", "_biases"))
     offsets = np.asarray(biases) + np.float32(mean)
-    if side == "items" and (work / "prior.npy").exists():
-        here = slice(*block)
-        prior = np.asarray(np.load(work / "prior.npy", mmap_mode="r")[here])
-        solved = _solve_from_prior(part, np.asarray(features), offsets, regularization, prior, fitted[here])
-    else:
-        solved = half_step(
-            part.indptr, part.indices, part.data, np.asarray(features), offsets, regularization
-        )
-        if side == "items":
-            solved[~fitted[block[0] : block[1]]] = 0  # such an item predicts every user's own level
+    solved = half_step(part.indptr, part.indices, part.data, np.asarray(features), offsets, regularization)
+    if side == "items":
+        solved[~fitted[block[0] : block[1]]] = 0  # such an item predicts every user's own level
+        if (work / "prior.npy").exists():
+            known = np.load(work / "known.npy")[slice(*block)]
+            near = _solve_from_prior(
+                whole, np.asarray(features), offsets, block, work, regularization, hidden=hidden
+            )
+            solved = np.where(known[:, None], near, solved).astype(np.float32)
     _write(work / f"{side}_biases.npy", block, solved[:, -1])
     _write(work / f"{side}.npy", block, regressors(solved))
 
@@ -221,15 +304,30 @@ def _solve_from_prior(
     part: sp.csr_array,
     features: np.ndarray,
     offsets: np.ndarray,
+    block: tuple[int, int],
+    work: Path,
     regularization: float,
-    prior: np.ndarray,
-    fitted: np.ndarray,
+    *,
+    hidden: bool,
 ) -> np.ndarray:
     """Solve the items of a block for their deviation from the prior; items outside the fit show the prior alone."""
+    here = slice(*block)
+    prior, worth, fitted = (
+        np.asarray(np.load(work / f"{name}.npy", mmap_mode="r")[here])
+        for name in ("prior", "worth", "fit_items")
+    )
+    moments, variance = np.load(work / "moments.npy"), float(np.load(work / "variance.npy"))
     said = predicted(part.indptr, part.indices, features, prior[:, :-1], prior[:, -1])
-    apart = half_step(part.indptr, part.indices, part.data - said, features, offsets, regularization)
-    apart[~fitted] = 0
-    return prior + apart
+    sums = sum_up(part.indptr, part.indices, part.data - said, features, offsets)
+    given = (sums, Worth(worth[:, 0], worth[:, 1]), moments, regularization, variance)
+    if hidden:
+        noise, phantoms, moving = (
+            np.load(work / f"{name}.npy")[here] for name in ("noise", "phantoms", "moving")
+        )
+        apart = hidden_deviation(*given, noise, phantoms, moving)
+    else:
+        apart = deviation(*given)
+    return np.where(fitted[:, None], prior + apart, prior)
 
 
 def _write(path: Path, block: tuple[int, int], values: np.ndarray) -> None:

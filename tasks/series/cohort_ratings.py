@@ -26,7 +26,6 @@ from tasks.series.database import populations
 from tasks.series.ledger import Ledger
 from tasks.store import Store, read_json, write_json
 
-RELEASES_FOR_PRIOR = 2  # the last has all live groups, the one before shows which of them are the newest
 NOTHING_TO_DO = "no newcomers form a cohort; all groups are carried over"
 WHY_WAITING = (
     "people wait until enough of them can be released together safely; their number is rounded down to a multiple of "
@@ -99,11 +98,11 @@ def _mean_age_days(ratings: Ratings, choice: Choice, snapshot: datetime.date) ->
 
 
 def _public_files(store: Store, ledger: Ledger, params: SeriesParams, snapshot: datetime.date) -> list[Path]:
-    """Return the directories of the last two releases that were public before this one and are not withdrawn."""
+    """Return the directories of the releases that were public before this one and are not withdrawn."""
     planned = ledger.find(params.release, snapshot.isoformat())
     releases = ledger.releases(before=planned.id if planned else None)
     places = [files_of(store, release) for release in releases if release.state == "published"]
-    return [place for place in places if place is not None][-RELEASES_FOR_PRIOR:]
+    return [place for place in places if place is not None]
 
 
 def read_plan(directory: Path) -> dict[str, Any] | None:

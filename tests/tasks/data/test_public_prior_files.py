@@ -77,14 +77,21 @@ def test_levels_follow_published_ratings_by_item_id(tmp_path):
     assert prior.known.tolist() == [True, True, False]
 
 
-def test_a_group_counts_once_and_the_newest_groups_give_the_levels(tmp_path):
+def test_a_group_counts_once_and_the_newest_groups_say_most(tmp_path):
     older = publish(tmp_path / "1", ["a", "b"], [[2, 4]], [5])
-    newer = publish(tmp_path / "2", ["a", "b"], [[2, 4], [4, 2]], [5, 5])
+    newer = publish(tmp_path / "2", ["a", "b"], [[2, 4], [4, 2]], [5, 6])
     twice = write_prior(tmp_path, ["a", "b"], [older, newer], 1)
     assert twice.levels == pytest.approx([0.5, -0.5])  # of the second group alone
+    assert twice.cohorts == (5, 6)
     once = write_prior(tmp_path, ["a", "b"], [newer], 1)
-    assert once.levels == pytest.approx([0, 0], abs=1e-6)
-    assert np.abs(twice.factors) == pytest.approx(np.abs(once.factors), rel=1e-4)
+    assert once.cohorts == (11,)
+    assert once.levels == pytest.approx([0.5 / 11, -0.5 / 11], abs=1e-6)
+
+
+def test_a_release_without_new_groups_changes_nothing(tmp_path):
+    older = publish(tmp_path / "1", ["a", "b"], [[2, 4]], [5])
+    again = publish(tmp_path / "2", ["a", "b"], [[2, 4]], [5])
+    assert write_prior(tmp_path, ["a", "b"], [older, again], 1).cohorts == (5,)
 
 
 def test_values_that_are_no_ratings_are_refused(tmp_path):
@@ -128,7 +135,25 @@ def test_rare_items_keep_the_factors_of_the_prior(fit):
     rng = np.random.default_rng(3)
     factors = rng.standard_normal((30, 4)).astype(np.float32)
     model = fit("rare", Prior(np.zeros(30, np.float32), factors, np.ones(30, bool)), level_only_below=10_000)
-    assert np.array_equal(np.asarray(model.items[:, :4]), factors)
+    shown = np.asarray(model.items[:, :4])  # each direction in the length that suits the cohort
+    assert shown / factors == pytest.approx(np.broadcast_to(shown[:1] / factors[:1], (30, 4)), rel=1e-4)
+
+
+@pytest.mark.parametrize("people", [(), (1_000_000,)])
+def test_the_more_people_stand_behind_a_prior_the_less_items_leave_it(fit, people):
+    rng = np.random.default_rng(3)
+    prior = Prior(
+        np.linspace(-1, 1, 30, dtype=np.float32),
+        rng.standard_normal((30, 4)).astype(np.float32),
+        np.ones(30, bool),
+        people,
+    )
+    model = fit("worth", prior)
+    shown = np.asarray(model.items[:28, :4])
+    stretch = (shown * prior.factors[:28]).sum(axis=0) / (prior.factors[:28] ** 2).sum(axis=0)
+    apart = np.abs(shown - prior.factors[:28] * stretch).max() / np.abs(shown).max()
+    moved = np.abs(np.asarray(model.items[:28, -1]) - prior.levels[:28]).max()
+    assert (apart < 0.02 and moved < 0.02) if people else (apart > 0.1 and moved > 0.1)
 
 
 def test_the_prior_beside_the_ratings_is_used(fit, ratings):

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tasks.kernels.phantom_raters import hide_levels
-from tasks.kernels.public_prior import Prior, find_levels, find_prior, predicted
+from tasks.kernels.public_prior import Prior, find_prior, nothing_known, predicted
 
 
 def low_rank(groups=60, items=40, rank=3, seed=0):
@@ -87,13 +89,45 @@ def test_deterministic():
     assert np.array_equal(one.levels, other.levels)
 
 
-def test_levels_of_the_newest_cohort_replace_older_ones():
-    newest, there = find_levels(lambda: iter([(np.array([[3, 5, np.nan]], np.float32), np.array([5]))]), 3)
-    assert newest[:2].tolist() == [-1, 1]
-    assert there.tolist() == [True, True, False]
-    before = Prior(np.array([0.5, 0.5, 2], np.float32), np.zeros((3, 1), np.float32), np.ones(3, bool))
-    # Of common items the newest levels are lower by 0.5 on average: 2 becomes 1.5. The mean, 0.5, is taken off.
-    assert before.with_levels(newest, there).levels.tolist() == [-1.5, 0.5, 1.0]
+def test_a_newer_cohort_replaces_what_older_ones_said():
+    older = Prior(
+        np.array([0.5, 0.5, 2], np.float32), np.array([[1], [2], [3]], np.float32), np.ones(3, bool), (50,)
+    )
+    newer = Prior(
+        np.array([-1, 1, 0], np.float32),
+        np.array([[-2], [-4], [0]], np.float32),
+        np.array([True, True, False]),
+        (60, 70),
+    )
+    both = older.followed_by(newer)
+    # Of common items the newest levels are lower by 0.5 on average: 2 becomes 1.5. The mean, 0.5, is taken off. Newer
+    # factors are −2 times the older ones.
+    assert both.levels.tolist() == [-1.5, 0.5, 1.0]
+    assert both.factors.ravel() == pytest.approx([-2, -4, -6], rel=1e-4)
+    assert both.known.all()
+    assert both.cohorts == (50, 60, 70)
+
+
+def test_the_first_cohort_follows_nothing():
+    values, sizes = low_rank()
+    first = found(values, sizes, 3)
+    both = nothing_known(40, 3).followed_by(first)
+    assert np.array_equal(both.factors, first.factors)
+    assert both.cohorts == (int(sizes.sum()),)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4))
+def test_older_items_are_turned_into_the_directions_of_newer_ones(seed, rank):
+    rng = np.random.default_rng(seed)
+    factors = rng.standard_normal((30, rank)).astype(np.float32)
+    turned = factors @ (rng.standard_normal((rank, rank)) + 3 * np.eye(rank)).astype(np.float32)
+    newer = turned.copy()
+    newer[20:] = 0
+    known = np.arange(30) < 20
+    levels = rng.standard_normal(30).astype(np.float32)
+    both = Prior(levels, factors, np.ones(30, bool)).followed_by(Prior(levels * known, newer, known))
+    assert both.factors == pytest.approx(turned, abs=0.02 * float(np.abs(turned).max()))
 
 
 def test_columns_and_rank_can_be_others():
@@ -132,3 +166,13 @@ def test_hidden_levels_are_shrunk_towards_what_is_expected():
         hide_levels(levels, counts, 4.0, 4.0, np.random.default_rng(0), nothing),
         hide_levels(levels, counts, 4.0, 4.0, np.random.default_rng(0)),
     )
+
+
+def test_hidden_levels_with_a_precision_are_the_best_linear_estimate():
+    many = 4_000
+    counts, levels = np.full(many, 4), np.full(many, 1.2, np.float32)
+    expected, precision = np.full(many, 0.7), np.full(many, 10.0)
+    hidden = hide_levels(levels, counts, 4.0, 4.0, np.random.default_rng(0), expected, precision, 0.8)
+    # The sum of the deviations is 0.5 · (4 + 4) = 4, its noise 8; divided by 4 + 10 · (0.8 + 64 / 4) = 172.
+    assert hidden.mean() == pytest.approx(0.7 + 4 / 172, abs=0.003)
+    assert hidden.std() == pytest.approx(8 / 172, rel=0.05)
