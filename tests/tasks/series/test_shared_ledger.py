@@ -1,7 +1,7 @@
 """Test publication and erasure with the ledger in PostgreSQL: races, and an erasure with a repaired release.
 
-MURMUR_FAULT_RACES=50 repeats each race fifty times (three times by default). A race *without the lock file* is one of two
-machines: only the database keeps publishers apart.
+MURMUR_FAULT_RACES=50 repeats each race fifty times (three times by default). A race *without the lock file* is one of
+two machines: only the database keeps publishers apart.
 """
 
 import contextlib
