@@ -1,8 +1,8 @@
 """Read the ledgers of a store: the judge's own small reader of their tables, for reading only.
 
-Used for the order of publication and for the versions of ratings that stand behind published profiles; nothing of
-tasks/series is imported. Without MURMUR_LEDGER a ledger is a file in private/ledger; with it, each population is a
-schema of that database. The key of a population's tokens is a file in either case.
+Used for the order of publication, the digests of manifests and the versions of ratings that stand behind published
+profiles; nothing of tasks/series is imported. Without MURMUR_LEDGER a ledger is a file in private/ledger; with it, each
+population is a schema of that database. The key of a population's tokens is a file in either case.
 """
 
 import contextlib
@@ -42,6 +42,16 @@ class LedgerFile:
         return {
             (name, f"{snapshot}-r{revision}" if revision else str(snapshot)): number
             for number, name, snapshot, revision in rows
+        }
+
+    def manifests(self) -> dict[Key, tuple[str, str]]:
+        """Return the digest of the manifest of each release that was ever public, and the version of the program."""
+        rows = self._rows(
+            "SELECT name, snapshot, revision, manifest, code FROM {}releases WHERE state <> 'prepared'"
+        )
+        return {
+            (name, f"{snapshot}-r{revision}" if revision else str(snapshot)): (manifest, code)
+            for name, snapshot, revision, manifest, code in rows
         }
 
     def versions(self, ids: Sequence[str]) -> dict[str, Version]:

@@ -17,14 +17,21 @@ from checks.evidence.case import Case
 from checks.evidence.profiles import Profiles
 from checks.evidence.release import DATA_FILES, Release
 from checks.history.history import known_people, listed_before
+from checks.history.ledgers import ledgers_of
+from checks.history.places import own_place
 from checks.privacy.k_anonymity import publishes_single_people
 from checks.registry import check
 from checks.result import Finding
-from tasks.store import digest, read_json
+from tasks.store import digest, digest_of, read_json
 
 # Checks every release was judged by, whichever version made it.
 NEVER_MISSING = ("diversity", "integrity", "k-anonymity", "recovery")
 ELEMENT_NAMES = ("element", "item")  # of a list's values, by the Parquet writers there are
+
+NOT_IN_DIGEST = (
+    "created_at",
+    "code_version",
+)  # of the manifest: they differ when the same release is made again
 
 FAR = 16  # noise of any kind here exceeds this once in more values than there are
 
@@ -39,7 +46,7 @@ def run(case: Case, threshold: float) -> Finding:
     inspections = (_manifest, _files, _people, _profiles, _counts, _verdict)
     problems = [problem for inspect in inspections for problem in inspect(release)]
     if not case.offline:
-        problems += _private(case)
+        problems += [*_private(case), *_ledger(case)]
     problems = [problem for problem in problems if problem[0]]
     total = sum(count for count, _ in problems)
     listed = len(case.release.manifest["files"])
@@ -164,6 +171,29 @@ def _verdict(release: Release) -> Iterator[Problem]:
         str(c.get("name")) for c in checks if c.get("severity") != "advisory" and c.get("passed") is not True
     ]
     yield len(failed), f"checks that failed and should have stopped the release ({', '.join(failed)})"
+
+
+def _ledger(case: Case) -> Iterator[Problem]:
+    """Compare the manifest of a published release with what the store's ledger recorded when it was published.
+
+    All digests of a release can be mended by whoever edits it; the ledger's entry cannot without its chain.
+    """
+    stated, place = case.release.manifest, own_place(case.private)
+    if place is None or "created_at" not in stated:
+        return
+    for ledger in ledgers_of(place.parents[1]):
+        entered = ledger.manifests().get((place.parent.name, place.name))
+        if entered is not None:
+            manifest_digest, code = entered
+            compared = {key: value for key, value in stated.items() if key not in NOT_IN_DIGEST}
+            yield (
+                int(digest_of(compared) != manifest_digest),
+                "manifests that differ from the ledger's digest",
+            )
+            yield (
+                int(stated.get("code_version") != code),
+                "versions of the program that differ from the ledger",
+            )
 
 
 def _private(case: Case) -> Iterator[Problem]:

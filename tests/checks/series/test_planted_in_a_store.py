@@ -4,8 +4,10 @@ The store is made once, by the real steps and the real gate with checks of struc
 too few for the attacks on new groups, and those are tested elsewhere. Every test edits a copy.
 """
 
+import contextlib
 import json
 import shutil
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +21,9 @@ from checks.registry import registered
 from tasks import pipeline
 from tasks.cli._main import main
 from tasks.config import parse
+from tasks.series.manifests import comparable
 from tasks.steps import evaluate
-from tasks.store import Store, digest, read_json, write_json
+from tasks.store import Store, digest, digest_of, read_json, write_json
 from tests.tasks.series.made_sources import month, write_source
 
 JOINING = [160, 90, 1]
@@ -134,9 +137,20 @@ class Edited:
         self.manifest["files"] = {name: digest(self.public / name) for name in self.manifest["files"]}
         write_json(self.public / "manifest.json", self.manifest)
 
-    def failed(self) -> set[str]:
+    def mend_ledger(self) -> None:
+        """Let the ledger know the edited manifest, without a thought for its chain."""
+        named = (digest_of(comparable(self.manifest)), str(month(self.number)))
+        with (
+            contextlib.closing(sqlite3.connect(self.root / "store" / "private" / "ledger" / "s.db")) as db,
+            db,
+        ):
+            db.execute("UPDATE releases SET manifest = ? WHERE snapshot = ?", named)
+
+    def failed(self, *, mend_ledger: bool = True) -> set[str]:
         """Return the checks of structure and series that refuse the edited release, none because it could not run."""
         self.seal()
+        if mend_ledger:
+            self.mend_ledger()
         verdict = audit(self.public, self.private, self.config.source, month(self.number))
         judged = [one for one in verdict.checks if one.name != "recovery"]  # it judges new groups
         assert not [one.name for one in judged if one.void]
@@ -158,6 +172,19 @@ def third(made, tmp_path):
 def test_the_tables_written_back_pass(second):
     """Mending alone changes nothing: what fails below fails for what was planted."""
     assert second.failed() == set()
+
+
+@pytest.mark.parametrize("edited", ["report.html", "checks", "code_version"])
+def test_forged_manifest(second, edited):
+    """A report, check lines or a version that the ledger does not know are refused, all digests mended."""
+    if edited == "report.html":
+        (second.public / edited).write_text("<p>All is well.</p>")
+    elif edited == "code_version":
+        second.manifest[edited] = "other"
+    else:
+        second.manifest["checks"][0]["detail"] = "All is well."
+        write_json(second.public / "checks.json", second.manifest["checks"])
+    assert second.failed(mend_ledger=False) == {"integrity"}
 
 
 def test_one_newcomer_in_an_old_group(third):
