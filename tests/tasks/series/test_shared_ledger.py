@@ -24,7 +24,7 @@ from tests.tasks.series.small_series import NAME, SmallSeries, people
 from tests.tasks.series.small_series import POPULATION as SMALL
 from tests.tasks.series.test_publication import FEBRUARY, JANUARY, _all_is_well, _child
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
 
 RACES = int(os.environ.get("MURMUR_FAULT_RACES", "3"))
 VICTIM = "canary-0004"
