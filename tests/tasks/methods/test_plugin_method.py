@@ -9,8 +9,8 @@ from checks.evidence.method_rules import STRICTEST, rules_of
 from tasks.cli import main
 from tasks.cli._starter import starter
 from tasks.config import load, parse
+from tasks.data.remedies import of_settings
 from tasks.errors import UsageError
-from tasks.steps.validate import _remedy
 from tests.conftest import SNAPSHOT
 from tests.tasks import toy_plugins
 
@@ -80,7 +80,8 @@ def test_check_and_init_know_it(murmur):
 
 
 def test_its_remedy_is_what_a_refusal_says(place):
-    assert _remedy(load(place / "films.toml"), ["recovery"]) == "use less of a toy"
+    said = of_settings(load(place / "films.toml"), ["recovery"], SNAPSHOT)
+    assert said.startswith("use less of a toy; the report says more")
 
 
 def test_the_judge_allows_it_no_more_than_any_method():
