@@ -70,6 +70,7 @@ def run(config: Path, day: datetime.date, store: Path) -> dict[str, Any]:
         "status": answer.get("status", "error"),
         "failed": failed,
         "why": (answer.get("why") or done.stderr[-500:]) if answer.get("status") != "published" else None,
+        "refused_cohort": (answer.get("refused_cohort") or {}).get("why"),
         "people": people,
         "groups": answer.get("counts", {}).get("groups", 0),
         "items": answer.get("counts", {}).get("items", 0),
