@@ -146,7 +146,7 @@ def choose_people(
         pools=pools[people],
         carried=carried,
         carried_people=carried_people,
-        waiting=int((~(people | np.isin(group_of, carried))).sum()),
+        waiting=int((~(people | np.isin(group_of, carried) | blocked)).sum()),  # erased people never enter
         eligible=int(eligible.sum()) + carried_people,
     )
 

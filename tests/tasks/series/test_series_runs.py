@@ -220,6 +220,25 @@ def test_too_few_people_wait(tmp_path):
     assert made.manifest(1)["counts"]["users"] == sum(JOINING[:2])
 
 
+def test_erased_people_in_the_source_do_not_wait(tmp_path):
+    made = Series(tmp_path, series={"min_cohort": JOINING[0]}).run(0)
+    with Ledger.open(made.store, "s") as ledger:
+        for token in ledger.tokens([f"p{JOINING[0] + number}" for number in range(7)]):
+            ledger.erase(token)
+    made.run(1)  # judged, too: `integrity` compares the number with the source
+    assert made.manifest(1)["withheld"]["users"] == 80  # of 90 people 83, rounded down to a multiple of k
+    place, private = made.published(1), made.store.private("s", month(1))
+    for claimed, passed in (
+        (75, False),
+        (85, True),
+        (95, False),
+    ):  # which of the erased are there is not known
+        with contextlib.closing(candidate_case(place, private, made.config.source, month(1))) as case:
+            case.release.manifest["withheld"]["users"] = claimed
+            detail = run_check(registered()["integrity"], case, 0).detail
+        assert ("neither released nor withheld" not in detail) is passed
+
+
 @pytest.mark.parametrize("order", [(3, 0, 1), (1, 3, 0)])
 def test_backfill_in_any_order_is_safe(tmp_path, order):
     made = Series(tmp_path).run(*order)
