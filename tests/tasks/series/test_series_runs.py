@@ -193,6 +193,11 @@ def test_other_settings_and_late_data_are_refused(tmp_path):
     made.config = other
     with pytest.raises(Refused, match=r"below privacy\.k = 6"):
         made.run(1)
+    made.config = configured(made.config.source.path, privacy={"k": 4})
+    with pytest.raises(Refused, match=r"promise k = 5, above privacy\.k = 4") as refusal:
+        made.run(1)
+    assert "set privacy.k = 5" in refusal.value.remedy
+    assert not (made.store.private("s", month(1)) / "work" / "padding").exists()  # refused by `ingest`
 
 
 def test_a_second_independent_release_is_refused(tmp_path):
