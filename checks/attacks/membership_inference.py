@@ -152,7 +152,7 @@ def _too_few_absent(case: Case, left_out: int) -> Finding:
         True,
         None,
         0,
-        f"with {case.truth.users:,} people in the source {left_out} could be left out of the shadow "
+        f"of {case.truth.users:,} people whose groups are judged {left_out} could be left out of the shadow "
         f"run; the attack needs at least {FEWEST_ABSENT}.",
         control=True,
         outcomes=(Outcome("not tried", Risk(0, 0)),),

@@ -76,7 +76,8 @@ def run(case: Case, threshold: float) -> Finding:
         return _not_applicable("every record is one person's: it needs no made-up account to be read.")
     if not is_attackable(case):
         return _not_applicable(
-            f"the source has {case.release.n_items:,} items and {case.truth.ratings.nnz:,} ratings; with fewer than "
+            f"the groups that are judged hold {case.release.n_items:,} items, and their people gave them "
+            f"{case.truth.ratings.nnz:,} ratings; with fewer than "
             f"{FEWEST_ITEMS:,} items or {FEWEST_RATINGS:,} ratings, too few opinions can be attacked to measure it."
         )
     draws = open_opinions(case)

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from checks.evidence.case import Case
 from checks.evidence.release import Release
+from checks.history.ledgers import ledgers_of
 from checks.history.member_sets import MemberSets
 from checks.history.past_release import ERASED, SeriesRelease, read_manifest
 from checks.history.places import Place, ever_public, own_place
@@ -218,6 +219,13 @@ def known_people(case: Case) -> np.ndarray:
     own = history.persons[-1]
     before[np.flatnonzero(history.own.listed)] = history.released_before[own] & ~history.erased[own]
     return seen | before
+
+
+def erased_people(case: Case) -> int:
+    """Return how many people the ledgers of this store keep out of all releases. Their ids are not known here, so how
+    many of them are still in the source is not, either."""
+    place = own_place(case.private)
+    return sum(ledger.erased() for ledger in ledgers_of(place.parents[1])) if place else 0
 
 
 def listed_before(case: Case) -> np.ndarray:

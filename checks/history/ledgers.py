@@ -54,6 +54,10 @@ class LedgerFile:
             for name, snapshot, revision, manifest, code in rows
         }
 
+    def erased(self) -> int:
+        """Return how many people were erased, and so never enter a release again."""
+        return int(self._rows("SELECT count(*) FROM {}blocked")[0][0])
+
     def versions(self, ids: Sequence[str]) -> dict[str, Version]:
         """Return the published ratings of those of these people whom the ledger knows, their newest version."""
         if not self.key.exists():

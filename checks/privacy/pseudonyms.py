@@ -40,6 +40,8 @@ def run(case: Case, threshold: float) -> Finding:
     )
     z = max(_order_correlations(case), key=abs)
     ordered = len(people.users) if abs(z) > LARGEST_Z else 0
+    # Attributes are known of people in the source: a z within chance would change with a released person's departure.
+    strength = f"by z = {z:+.1f}" if ordered else "not beyond chance"
     found = max(as_they_are, containing, hashes, revealed, ordered)
     return Finding(
         found <= threshold,
@@ -48,7 +50,7 @@ def run(case: Case, threshold: float) -> Finding:
         f"{as_they_are:,} pseudonyms are ids of the source; of {len(users):,} tried, {containing:,} contain the id "
         f"and {hashes:,} are plain hashes of it (beyond chance), {revealed:,} reveal an attribute; their order"
         f"{' (or that of their records)' if case.single else ''} follows the order of the ids"
-        f"{' or an attribute' if case.truth.attributes else ''} by z = {z:+.1f} (chance: within ±{LARGEST_Z:g}).",
+        f"{' or an attribute' if case.truth.attributes else ''} {strength} (chance: z within ±{LARGEST_Z:g}).",
     )
 
 

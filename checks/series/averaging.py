@@ -8,6 +8,9 @@ over this release alone that is shown: its lower bound (95 %) is above 0, over a
 People with several profiles (pooled survivors) are reported by themselves. Positive control: people with many ratings
 among sixteen random sets of k − 1 others, all by their own ratings, must be found more often than among one, and more
 often than not.
+
+Only people who are still in the source can be attacked, so the rates depend on which released people have left it. A
+release that passes does not state them: they would differ by one person's departure. They are in the owner's verdict.
 """
 
 import math
@@ -33,11 +36,14 @@ def run(case: Case, threshold: float) -> Finding:
     history = History.of(case)
     if not history.sharing:
         return Finding(True, None, 0, FIRST, control=True, applicable=False)
-    able = _able(case, history)
-    if not _with_several(history, case, able).any():
-        detail = f"None of {len(able):,} people has more than one profile in all releases: nothing can be averaged."
+    before = _released_before(case, history)
+    number = int(_with_several(history, case, before).sum())
+    if not number:
+        detail = "Nobody has more than one profile in all releases: nothing can be averaged."
         return Finding(True, None, 0, detail, control=True, applicable=False)
-    targets = _sample(case, able)
+    targets = _sample(case, before[np.diff(case.truth.ratings.indptr)[before] > 0])
+    if not len(targets):  # all of them have left: nobody's ratings are at hand
+        return Finding(True, None, number, _public_words(number), control=True)
     one, every, several = _vectors(history, case, targets)
     alone, together = found_first(case, one, targets), found_first(case, every, targets)
     n = len(targets)
@@ -50,6 +56,9 @@ def run(case: Case, threshold: float) -> Finding:
     if several.any():
         few = Risk(int(together[several].sum()), int(several.sum()), float(alone[several].mean()))
         outcomes.append(Outcome("people with several profiles (baseline: one profile)", few))
+    control = averaged >= 0.5 and averaged > single
+    if low <= threshold and control:
+        return Finding(True, None, number, _public_words(number), control=True, outcomes=tuple(outcomes))
     detail = (
         f"Nearest of all people: {together.mean():.1%} over all releases, {alone.mean():.1%} in this one alone. "
         f"{several.mean():.0%} of {n:,} people have more than one profile in all releases. "
@@ -61,8 +70,16 @@ def run(case: Case, threshold: float) -> Finding:
         n,
         detail,
         *ends,
-        control=averaged >= 0.5 and averaged > single,
+        control=control,
         outcomes=tuple(outcomes),
+    )
+
+
+def _public_words(number: int) -> str:
+    """Return what is published where no gain is shown: nothing that depends on who is still in the source."""
+    return (
+        f"{number:,} people of this release have more than one profile in all releases; no gain over this release "
+        "alone is shown at 95 %. The rates depend on which people are still in the source and are not published."
     )
 
 
@@ -72,12 +89,11 @@ def _lower(together: int, alone: int, n: int) -> float:
     return (together - alone) / n - math.hypot(together / n - first[0], second[1] - alone / n)
 
 
-def _able(case: Case, history: History) -> np.ndarray:
-    """Return people (rows of the truth) who are in this release and in an earlier one."""
-    rated = np.diff(case.truth.ratings.indptr) > 0
+def _released_before(case: Case, history: History) -> np.ndarray:
+    """Return people (rows of the truth) who are in this release and in an earlier one, in the source or not."""
     before = np.zeros(case.truth.users, bool)
     before[np.flatnonzero(history.own.listed)] = history.released_before[history.persons[-1]]
-    return np.flatnonzero(rated & before & (case.truth.row_of_user >= 0))
+    return np.flatnonzero(before & (case.truth.row_of_user >= 0))
 
 
 def _sample(case: Case, able: np.ndarray) -> np.ndarray:

@@ -10,7 +10,8 @@ is looked for behind each difference and reported beside guessing. Positive cont
 ratings as most are taken out of copies of the release's own groups, and must be found in the difference.
 
 Only people of this release are candidates: the ratings of those who left are not at hand. They are counted all the
-same.
+same. How often the attack and its control find a person depends on who has left, so a release that passes does not
+state it; it is in the owner's verdict.
 """
 
 from dataclasses import dataclass
@@ -64,9 +65,13 @@ def run(case: Case, threshold: float) -> Finding:
     outcome, named = _attack(case, history, found)
     detail = (
         f"{total:,} differences of this release's changed and new groups with earlier ones: {int(few.sum()):,} "
-        f"have fewer than {k} people behind them. {named} "
-        f"Positive control: whoever is taken out of a group is found in {control:.0%} of the differences."
+        f"have fewer than {k} people behind them."
     )
+    if share > threshold or control < CONTROL_RATE:
+        detail += (
+            f" {named} "
+            f"Positive control: whoever is taken out of a group is found in {control:.0%} of the differences."
+        )
     return Finding(
         share <= threshold,
         share,

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tasks.cli._command import CommandResult, add_snapshot, add_store
 from tasks.config import ReleaseConfig, load, snapshot_date
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> CommandResult:
     """Show what the departure touches; with --apply, carry it out and write the certificate."""
     from tasks.keys import OwnerKey
     from tasks.pipeline import code_version
-    from tasks.series.erasure import Maker, erase, preview
+    from tasks.series.erasure import Maker, erase, is_interrupted, preview
     from tasks.series.ledger import Ledger
     from tasks.store import Store, owner_only
 
@@ -49,9 +49,11 @@ def run(options: argparse.Namespace) -> CommandResult:
     named = frozenset() if options.departed else _named(options)
     with Ledger.open(store, config.population) as ledger:
         tokens = _departed(config, options, ledger) if options.departed else set(ledger.tokens(named))
-        answer = preview(ledger, sorted(tokens), config.privacy.k)
+        answer = preview(ledger, sorted(tokens), config.privacy.k, _why_no_pools(config))
+        answer |= _unknown(config, options, ledger, named, answer["never_released"])
     if not options.apply:
-        return CommandResult({"status": "planned", **answer, "next": "run it again with --apply"})
+        following = _next(answer, is_interrupted(store, config.population))
+        return CommandResult({"status": "planned", **answer, "next": following})
     with owner_only():
         maker = Maker(OwnerKey.load(store.root), code_version(), _failed_checks)
         certificate = erase(store, config.population, config.release.name, maker, ids=named, tokens=tokens)
@@ -59,6 +61,55 @@ def run(options: argparse.Namespace) -> CommandResult:
     return CommandResult(
         {"status": "erased", **done, **answer, "private_files": certificate["private_files"]}
     )
+
+
+def _why_no_pools(config: ReleaseConfig) -> str | None:
+    """Return why survivors are not released again; None: they are pooled."""
+    from tasks.series.cohort import SeriesParams
+
+    params = SeriesParams.of(config)
+    if params is not None and params.pools:
+        return None
+    if not config.series.pool_survivors:
+        return "off (series.pool_survivors = false): survivors stay unreleased"
+    return "off: releases with these settings have no pools, so survivors stay unreleased"
+
+
+def _unknown(
+    config: ReleaseConfig,
+    options: argparse.Namespace,
+    ledger: "Ledger",
+    named: Collection[str],
+    never_released: int,
+) -> dict[str, Any]:
+    """Say that some of the people who are named were never released and, with --snapshot, are not in the source."""
+    if not never_released:
+        return {}
+    found = f"{never_released:,} of {len(named):,} people named were never released under this population"
+    kept_out = "nothing of theirs is withdrawn; --apply keeps these ids out of all later releases"
+    if options.snapshot is None:
+        hint = (
+            "whether they are in the source was not examined (--snapshot YYYY-MM-DD does): check the spelling"
+        )
+        return {"note": f"{found}: {kept_out}; {hint}"}
+    known = {*ledger.people()[0], *ledger.blocked()}
+    strange = [one for one in named if ledger.tokens([one])[0] not in known]
+    absent = len(set(strange) - _present(config, options.snapshot))
+    hint = f"{absent:,} of them are not in the source of {options.snapshot}, either"
+    return {
+        "not_in_source": absent,
+        "note": f"{found}: {kept_out}; {hint}{': check the spelling' if absent else ''}",
+    }
+
+
+def _next(answer: dict[str, Any], interrupted: bool) -> str:
+    if interrupted:
+        return "an erasure was interrupted: --apply completes it first"
+    if not answer["people"]:
+        return "nothing: nobody is to be erased"
+    if answer["erased_before"] == answer["people"]:
+        return "nothing: everybody who is named was erased before"
+    return "run it again with --apply"
 
 
 def _named(options: argparse.Namespace) -> frozenset[str]:
@@ -84,7 +135,6 @@ def _read(name: str) -> str:
 
 def _departed(config: ReleaseConfig, options: argparse.Namespace, ledger: "Ledger") -> Collection[bytes]:
     """Return the tokens of released people who are missing from a snapshot's source."""
-    from tasks import formats
     from tasks.series.erasure import departed
 
     if options.snapshot is None:
@@ -93,10 +143,7 @@ def _departed(config: ReleaseConfig, options: argparse.Namespace, ledger: "Ledge
             where="--departed",
             remedy="add --snapshot YYYY-MM-DD",
         )
-    present: set[str] = set()
-    for block in formats.read_all(config.source, snapshot_date(options.snapshot)):
-        present.update(str(one) for one in block.users.unique().to_pylist())
-    found = departed(ledger, set(ledger.tokens(present)))
+    found = departed(ledger, set(ledger.tokens(_present(config, options.snapshot))))
     if len(found) > LARGEST_SHARE * len(ledger.people()[0]):
         raise UsageError(
             f"{len(found):,} of {len(ledger.people()[0]):,} released people are missing from the source",
@@ -104,6 +151,16 @@ def _departed(config: ReleaseConfig, options: argparse.Namespace, ledger: "Ledge
             remedy="check that the source is complete; people who really left can be named with --users-file",
         )
     return found
+
+
+def _present(config: ReleaseConfig, snapshot: str) -> set[str]:
+    """Return the source ids of a snapshot."""
+    from tasks import formats
+
+    present: set[str] = set()
+    for block in formats.read_all(config.source, snapshot_date(snapshot)):
+        present.update(str(one) for one in block.users.unique().to_pylist())
+    return present
 
 
 def _failed_checks(candidate: Path) -> list[str]:

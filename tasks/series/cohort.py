@@ -121,6 +121,7 @@ def choose_people(
     before = planned.id if planned else None
     releases = ledger.releases(before=before)
     refuse_independent(releases, params.population)
+    _refuse_lower_k(params, releases)
     tokens = ledger.tokens(ratings.user_ids().to_pylist())
     group_of = _groups_of(ledger, tokens, before)
     may = _eligible(params, ratings.by_user.counts(), _first_times(ratings), snapshot)
@@ -146,7 +147,7 @@ def choose_people(
         pools=pools[people],
         carried=carried,
         carried_people=carried_people,
-        waiting=int((~(people | np.isin(group_of, carried))).sum()),
+        waiting=int((~(people | np.isin(group_of, carried) | blocked)).sum()),  # erased people never enter
         eligible=int(eligible.sum()) + carried_people,
     )
 
@@ -177,6 +178,18 @@ def refuse_independent(releases: list[PublishedRelease], population: str) -> Non
             "k-anonymity does not compose",
             where=f"series.population {population}",
             remedy='begin with series.mode = "sticky" and people who were never released, under a new population',
+        )
+
+
+def _refuse_lower_k(params: SeriesParams, releases: list[PublishedRelease]) -> None:
+    """Refuse groups smaller than those promised so far: the check `series` would, after all the work."""
+    promised = min((release.k for release in releases), default=params.k)
+    if params.k < promised:
+        raise Refused(
+            f"earlier releases of this population promise k = {promised}, above privacy.k = {params.k}",
+            where="privacy.k",
+            remedy=f"set privacy.k = {promised}, the k of the first release of the population; a smaller k needs "
+            "people who were never released, under a new series.population",
         )
 
 

@@ -72,8 +72,11 @@ def touched_by(ledger: Ledger, tokens: Collection[bytes]) -> Touched:
     )
 
 
-def preview(ledger: Ledger, tokens: Collection[bytes], k: int) -> dict[str, Any]:
-    """Return what `murmur erase` shows before anything is applied; nobody is named."""
+def preview(ledger: Ledger, tokens: Collection[bytes], k: int, no_pools: str | None = None) -> dict[str, Any]:
+    """Return what `murmur erase` shows before anything is applied; nobody is named.
+
+    `no_pools` says why survivors are not released again; None: they are pooled.
+    """
     touched = touched_by(ledger, tokens)
     gone = {group.id for group in touched.groups}
     sizes = {group.id: group.size for group in ledger.groups(state=None)}
@@ -84,10 +87,11 @@ def preview(ledger: Ledger, tokens: Collection[bytes], k: int) -> dict[str, Any]
         "people": touched.people,
         "released": touched.released,
         "erased_before": touched.blocked,
+        "never_released": touched.people - touched.released - touched.blocked,
         "groups_withdrawn": len(gone),
         "releases": releases,
         "survivors": len(touched.survivors),
-        "waiting": _waiting(ledger, set(tokens), gone, k),
+        "waiting": _waiting(ledger, set(tokens), gone, k, no_pools),
         "cost": {
             "people_released_now": released_now,
             "people_no_longer_released": leaving,
@@ -112,7 +116,9 @@ def _loss(
     }
 
 
-def _waiting(ledger: Ledger, leaving: set[bytes], gone: set[int], k: int) -> dict[str, Any]:
+def _waiting(
+    ledger: Ledger, leaving: set[bytes], gone: set[int], k: int, no_pools: str | None
+) -> dict[str, Any]:
     """Return how long survivors wait, as if the people had left: by the number of withdrawn groups a pool needs."""
     pool = {group.id: group.pool for group in ledger.groups(state=None)}
     survivors: dict[int, list[bytes]] = {
@@ -127,6 +133,8 @@ def _waiting(ledger: Ledger, leaving: set[bytes], gone: set[int], k: int) -> dic
         else:
             never += 1
     wait = pooling.outlook(survivors, never, k)
+    if no_pools:
+        return {"pools": no_pools, "survivors_who_stay_unreleased": wait.survivors + wait.never}
     return {
         "withdrawn_groups_that_can_be_pooled": wait.groups,
         "further_groups_needed": wait.further_groups,
@@ -168,6 +176,12 @@ def erase(
         _write(place / PENDING, record)
         crash_point("recorded")
         return _carry_out(ledger, store, place, ids, maker)
+
+
+def is_interrupted(store: Store, population: str) -> bool:
+    """Test whether an erasure was begun and is not complete."""
+    pending = (store.root / "private").glob(f"*/{CERTIFICATES}/{PENDING}")
+    return any(read_json(one)["population"] == population for one in pending)
 
 
 def resume(ledger: Ledger, store: Store, maker: Maker) -> list[dict[str, Any]]:

@@ -63,12 +63,21 @@ def _classes(groups: list[Group]) -> dict[str, Any]:
 
 
 def _held_back(store: Store, releases: list[PublishedRelease]) -> dict[str, Any] | None:
-    """Return how many people the newest release's plan left waiting; None: it did not say."""
+    """Return how many people the plan of the newest snapshot left waiting, and which one that is; None: it did not say.
+
+    A backfill is published last and is about an earlier snapshot. A repaired release has the plan of the one it stands
+    for: that is from before the erasure.
+    """
     if not releases:
         return None
-    newest = releases[-1]
+    newest = max(releases, key=lambda one: (one.snapshot, one.id))
     path = store.root / "private" / newest.name / newest.directory / "series.json"
     if not path.exists():
         return None
     facts = read_json(path)
-    return {name: facts[name] for name in HELD_BACK if name in facts}
+    return {
+        "release": newest.name,
+        "snapshot": newest.snapshot,
+        "before_erasures": newest.revision > 0,
+        **{name: facts[name] for name in HELD_BACK if name in facts},
+    }

@@ -204,7 +204,7 @@ def test_small_data_pass_without_absent_people(tmp_path):
     assert result.passed
     assert (result.n, result.observed) == (0, None)
     assert not result.applicable
-    assert "with 100 people in the source 5 could be left out" in result.detail
+    assert "of 100 people whose groups are judged 5 could be left out" in result.detail
 
 
 def test_large_data_without_absent_people_are_refused(tmp_path):

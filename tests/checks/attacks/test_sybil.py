@@ -145,7 +145,7 @@ def test_small_data_are_not_attacked(opened):
     small = made.Made(made.synthetic(60, 50, 0.3), np.arange(60) % 12, np.full((12, 50), 3, np.float32), k=5)
     found = result(opened(release=small))
     assert (found.passed, found.applicable, found.n) == (True, False, 0)
-    assert "50 items" in found.detail
+    assert "the groups that are judged hold 50 items" in found.detail
 
 
 def test_single_records_need_no_sybil(opened):

@@ -5,8 +5,12 @@ import json
 import pytest
 
 from tasks.cli import main
+from tasks.series.erasure import erase
+from tasks.series.overview import describe
 from tasks.store import Store, write_json
 from tests.tasks.series.made_series import POPULATION, make_candidate, publish_candidate
+from tests.tasks.series.small_series import SmallSeries
+from tests.tasks.series.small_series import people as named
 
 CONFIG = f"""
 [release]
@@ -68,9 +72,36 @@ def test_what_it_shows(ledger, store, series):
     ]
     assert answer["classes"] == {"number": 3, "smallest": 2, "groups_of_pools": 0}
     assert answer["people"] == {"released": 6, "survivors_waiting": 0}
-    assert answer["newest"] == {"waiting": 4, "eligible": 6}
+    assert answer["newest"] == {
+        "release": "films",
+        "snapshot": "2026-02-01",
+        "before_erasures": False,
+        "waiting": 4,
+        "eligible": 6,
+    }
     assert (answer["erasures"], answer["budget"], answer["interrupted"]) == (0, [], [])
     assert "problems" not in answer
+
+
+def test_the_figures_are_those_of_the_newest_snapshot(tmp_path, ledger, store, series):
+    """Not those of a backfill, which is published last."""
+    backfill = make_candidate(tmp_path / "backfill", store, "2025-12-01", [], items=[])
+    publish_candidate(backfill, store, "2025-12-01")
+    for snapshot, waiting in (("2025-12-01", 0), ("2026-02-01", 4)):
+        write_json(store.root / f"private/films/{snapshot}/series.json", {"waiting": waiting})
+    newest = ledger()[1]["newest"]
+    assert (newest["snapshot"], newest["waiting"]) == ("2026-02-01", 4)
+
+
+def test_figures_after_an_erasure_say_that_they_are_older(tmp_path, monkeypatch):
+    monkeypatch.delenv("MURMUR_LEDGER", raising=False)
+    made = SmallSeries(tmp_path)
+    made.publish("2026-01-01", named(0, 9))
+    write_json(made.private("2026-01-01") / "series.json", {"waiting": 4})
+    erase(made.store, POPULATION, "films", made.maker(), ids={named(0, 1)[0]})
+    with made.ledger() as opened:
+        newest = describe(opened, made.store)["newest"]
+    assert newest == {"release": "films", "snapshot": "2026-01-01", "before_erasures": True, "waiting": 4}
 
 
 def test_check(ledger, store, series):

@@ -338,6 +338,51 @@ def test_the_command_plans_then_applies(series, tmp_path, capsys):
     assert places(series, VICTIM) == []
 
 
+def test_the_command_says_that_pools_are_off(series, tmp_path, capsys):
+    waiting = run(series, tmp_path, capsys, "--user", VICTIM)[1]["waiting"]
+    assert waiting == {
+        "pools": "off (series.pool_survivors = false): survivors stay unreleased",
+        "survivors_who_stay_unreleased": 2,
+    }
+    config = write_config(tmp_path)
+    config.write_text(config.read_text() + "pool_survivors = true\n")
+    assert main(["erase", str(config), "--store", str(series.store.root), "--json", "--user", VICTIM]) == 0
+    assert json.loads(capsys.readouterr().out)["waiting"]["survivors_who_can_be_pooled"] == 2
+
+
+def test_the_command_says_that_somebody_was_erased_before(series, tmp_path, capsys, monkeypatch):
+    assert run(series, tmp_path, capsys, "--user", VICTIM)[1]["next"] == "run it again with --apply"
+
+    def crash(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(erasure, "repair_damaged", crash)
+    with pytest.raises(KeyboardInterrupt):
+        apply(series, VICTIM)
+    monkeypatch.undo()
+    assert "interrupted" in run(series, tmp_path, capsys, "--user", VICTIM)[1]["next"]
+    apply(series, VICTIM)
+    answer = run(series, tmp_path, capsys, "--user", VICTIM)[1]
+    assert (answer["erased_before"], answer["never_released"], "note" in answer) == (1, 0, False)
+    assert answer["next"] == "nothing: everybody who is named was erased before"
+
+
+def test_the_command_says_that_somebody_is_unknown(series, tmp_path, capsys):
+    (tmp_path / "2026-03-01.csv").write_text("user,item,rating,timestamp\ncanary-waits,i0,3,0\n")
+    file = tmp_path / "ids"
+    file.write_text(f"{VICTIM}\ncanary-waits\ncanary-misspelt\n")
+    answer = run(series, tmp_path, capsys, "--users-file", str(file))[1]
+    assert (answer["released"], answer["never_released"]) == (1, 2)
+    assert answer["note"].startswith("2 of 3 people named were never released under this population")
+    assert "was not examined" in answer["note"]
+    answer = run(series, tmp_path, capsys, "--users-file", str(file), "--snapshot", "2026-03-01")[1]
+    assert answer["not_in_source"] == 1
+    assert "1 of them are not in the source of 2026-03-01, either: check the spelling" in answer["note"]
+    run(series, tmp_path, capsys, "--user", "canary-misspelt", "--apply")
+    with series.ledger() as ledger:
+        assert set(ledger.tokens(["canary-misspelt"])) <= ledger.blocked()
+
+
 def test_the_command_reads_ids_from_a_file(series, tmp_path, capsys):
     file = tmp_path / "ids"
     file.write_text(f"{VICTIM}\r\ncanary-0000\n\n")

@@ -193,6 +193,11 @@ def test_other_settings_and_late_data_are_refused(tmp_path):
     made.config = other
     with pytest.raises(Refused, match=r"below privacy\.k = 6"):
         made.run(1)
+    made.config = configured(made.config.source.path, privacy={"k": 4})
+    with pytest.raises(Refused, match=r"promise k = 5, above privacy\.k = 4") as refusal:
+        made.run(1)
+    assert "set privacy.k = 5" in refusal.value.remedy
+    assert not (made.store.private("s", month(1)) / "work" / "padding").exists()  # refused by `ingest`
 
 
 def test_a_second_independent_release_is_refused(tmp_path):
@@ -218,6 +223,25 @@ def test_too_few_people_wait(tmp_path):
         made.run(0)
     made.run(1)  # 250 by now
     assert made.manifest(1)["counts"]["users"] == sum(JOINING[:2])
+
+
+def test_erased_people_in_the_source_do_not_wait(tmp_path):
+    made = Series(tmp_path, series={"min_cohort": JOINING[0]}).run(0)
+    with Ledger.open(made.store, "s") as ledger:
+        for token in ledger.tokens([f"p{JOINING[0] + number}" for number in range(7)]):
+            ledger.erase(token)
+    made.run(1)  # judged, too: `integrity` compares the number with the source
+    assert made.manifest(1)["withheld"]["users"] == 80  # of 90 people 83, rounded down to a multiple of k
+    place, private = made.published(1), made.store.private("s", month(1))
+    for claimed, passed in (
+        (75, False),
+        (85, True),
+        (95, False),
+    ):  # which of the erased are there is not known
+        with contextlib.closing(candidate_case(place, private, made.config.source, month(1))) as case:
+            case.release.manifest["withheld"]["users"] = claimed
+            detail = run_check(registered()["integrity"], case, 0).detail
+        assert ("neither released nor withheld" not in detail) is passed
 
 
 @pytest.mark.parametrize("order", [(3, 0, 1), (1, 3, 0)])
