@@ -142,11 +142,13 @@ def run(case: Case, threshold: float) -> Finding:
 
 def _not_applicable(case: Case, chance: CellBaseline, candidates: int) -> Finding:
     if chance.overall > CERTAIN:
-        why = f"{chance.overall:.1%} of the published cells are real: what a group's items reveal is link-existence's"
+        why = (
+            f"{chance.overall:.1%} of the published cells are real: link-existence measures what they reveal"
+        )
     else:
         why = (
-            f"{case.release.n_groups:,} groups and {candidates:,} cells of rare items are too few for a head of "
-            f"{HEADS[0]} flags"
+            f"{case.release.n_groups:,} groups and {candidates:,} cells of rare items are too few for an attacker "
+            f"who names the {HEADS[0]} likeliest cells"
         )
     return Finding(
         True, None, 0, f"{why}.", control=True, outcomes=(Outcome("not tried", Risk(0, 0)),), applicable=False

@@ -66,6 +66,30 @@ def require_offered(published: Path) -> None:
         )
 
 
+def require_own_private(published: Path, private: Path) -> None:
+    """Refuse the private directory of another release: pseudonyms are drawn anew for each.
+
+    Files that cannot be read, and memberships that differ in part, are for the gate to judge.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    try:
+        members = pq.read_table(published / "members.parquet", columns=["user"]).column("user")
+        own = pq.read_table(private / "membership.parquet", columns=["pseudonym"]).column("pseudonym")
+        shared = pc.any(pc.is_in(members, value_set=own.combine_chunks())).as_py()
+    except (OSError, ValueError, LookupError, pa.ArrowException):
+        return
+    if not shared and len(members) and len(own):
+        raise UsageError(
+            "this is the private directory of another release: none of the release's members is in its membership",
+            where=f"--private {private}",
+            remedy=f"name the private directory that belongs to {published}: private/<name>/{published.name} of its "
+            "store",
+        )
+
+
 def verdict_result(verdict: "Verdict", published: Path) -> CommandResult:
     """Return the answer of a command that judges an existing release."""
     answer = {

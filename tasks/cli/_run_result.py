@@ -9,6 +9,7 @@ from checks.utility.utility import summary
 from tasks.config import ReleaseConfig
 from tasks.data.approval import AwaitsApproval
 from tasks.errors import Refused
+from tasks.series.ledger import Ledger
 from tasks.series.refusal import KEPT
 from tasks.store import Store, read_json
 
@@ -22,12 +23,30 @@ def _refused_cohort(verdict: dict[str, Any], private: Path, refusal: Refused | N
     return {**facts, "report": str(place / KEPT / "report.html")}
 
 
+def _current_directory(config: ReleaseConfig, snapshot: datetime.date, store: Store) -> str:
+    """Return the directory in which a published snapshot is offered now: after an erasure `<snapshot>-rN`."""
+    found = None
+    if Ledger.exists(store, config.population):
+        with Ledger.open(store, config.population) as ledger:
+            found = ledger.find(config.release.name, snapshot.isoformat())
+    if found is None:
+        return snapshot.isoformat()
+    if found.state == "withdrawn":
+        raise Refused(
+            "this snapshot was published and is withdrawn now; it still counts, and is not published again",
+            where=str(store.root / "published" / found.name / found.directory),
+            remedy="publish a later snapshot",
+        )
+    return found.directory
+
+
 def describe(
     config: ReleaseConfig, snapshot: datetime.date, store: Store, refusal: Refused | None, *, judged: bool
 ) -> dict[str, Any]:
     """Return paths, checks, utility and counts; `judged` states whether the gate reached a verdict."""
-    private = store.private(config.release.name, snapshot)
-    published = store.published(config.release.name, snapshot)
+    directory = snapshot.isoformat() if refusal else _current_directory(config, snapshot, store)
+    private = store.root / "private" / config.release.name / directory
+    published = store.root / "published" / config.release.name / directory
     validated = private / "work" / "validate"
     where: Path | None = validated / "candidate" if judged else None
     utility: Path | None = validated / "private" / "utility" if judged else None

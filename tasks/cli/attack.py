@@ -4,7 +4,13 @@ import argparse
 import datetime
 from pathlib import Path
 
-from tasks.cli._command import CommandResult, add_snapshot, require_directory, require_offered
+from tasks.cli._command import (
+    CommandResult,
+    add_snapshot,
+    require_directory,
+    require_offered,
+    require_own_private,
+)
 from tasks.cli._source_options import (
     add_source_arguments,
     protected_attributes_from_options,
@@ -66,6 +72,8 @@ def run(options: argparse.Namespace) -> CommandResult:
     if published:
         require_offered(published)
     private = require_directory(options.private, "--private") if options.private else None
+    if published and private:
+        require_own_private(published, private)
     source, _ = source_from_options(options, published)
     protect = protected_attributes_from_options(options, source)
     snapshot = snapshot_date(options.snapshot) if options.snapshot else None

@@ -3,7 +3,13 @@
 import argparse
 import functools
 
-from tasks.cli._command import CommandResult, require_directory, require_offered, verdict_result
+from tasks.cli._command import (
+    CommandResult,
+    require_directory,
+    require_offered,
+    require_own_private,
+    verdict_result,
+)
 from tasks.cli._source_options import (
     add_source_arguments,
     protected_attributes_from_options,
@@ -32,6 +38,7 @@ def run(options: argparse.Namespace) -> CommandResult:
     published = require_directory(options.published, "PUBLISHED")
     require_offered(published)
     private = require_directory(options.private, "--private")
+    require_own_private(published, private)
     source, thresholds = source_from_options(options, published)
     protect = protected_attributes_from_options(options, source, private)
     attempts = count_for_audit(private, published)

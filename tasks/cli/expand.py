@@ -23,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         nargs="+",
         default=[],
-        help="earlier releases of the same series, oldest first: profiles of old groups are re-estimated with what "
-        "newer groups say about the items",
+        help="all earlier releases of the same series, in any order: profiles of older cohorts are re-estimated with "
+        "what newer groups say about the items",
     )
 
 

@@ -115,7 +115,7 @@ def expand(
 ) -> dict[str, Any]:
     """Write a release in the format `to`; `out` appears whole or not at all. Return what was written.
 
-    With `earlier` releases of the series, in the order of publication, profiles of older cohorts are re-estimated
+    With all `earlier` releases of the series, in any order, profiles of older cohorts are re-estimated
     (tasks/data/refined.py).
     """
     layout = LAYOUTS[to]
@@ -166,7 +166,7 @@ def expand(
         "out": str(out),
         "file": str(out / name if name else out),
         "unit": manifest.get("unit", "rating"),
-        "refined": refiner is not None,
+        "refined": refiner is not None and refiner.changes,
         "counts": {"users": len(names), "items": len(items), "rows": rows, "bytes": size},
     }
 

@@ -95,7 +95,8 @@ class PublishedRelease:
         column = places(published, pa.array(item_ids, pa.string()))
         return cls(directory / "groups.parquet", coding, column, len(item_ids))
 
-    def _parts(self) -> Iterator[profiles.Profiles]:
+    def parts(self) -> Iterator[profiles.Profiles]:
+        """Yield all profiles in blocks of bounded size."""
         most = max(1, CELLS_PER_BLOCK // max(self._n_items, 1))
         for block in profiles.blocks(self._path, self._coding.dtype):
             for start in range(0, len(block.sizes), most):
@@ -104,7 +105,7 @@ class PublishedRelease:
     def blocks(self, kept: np.ndarray | None) -> Iterator[Block]:
         """Yield values by wanted column and sizes of groups; `kept` says which groups (None: all)."""
         first = 0
-        for block in self._parts():
+        for block in self.parts():
             here = slice(first, first + len(block.sizes))
             first = here.stop
             if kept is None:
@@ -114,7 +115,7 @@ class PublishedRelease:
 
     def digests(self) -> Iterator[bytes]:
         """Yield what identifies the profile of each group: its size, the wanted items it holds and their values."""
-        for block in self._parts():
+        for block in self.parts():
             yield from self.digests_of(block)
 
     def digests_of(self, block: profiles.Profiles) -> Iterator[bytes]:

@@ -29,7 +29,7 @@ from tasks.config import Source, plugins
 from tasks.errors import UsageError
 from tasks.formats import _attributes
 from tasks.formats._blocks import BadRow, Ids, Piece, RatingBlock
-from tasks.formats._files import expand_path, states
+from tasks.formats._files import content_digest, expand_path, states
 
 __all__ = [
     "BadRow",
@@ -37,6 +37,7 @@ __all__ = [
     "Piece",
     "RatingBlock",
     "attributes",
+    "content",
     "expand_path",
     "no_ratings",
     "pieces",
@@ -79,6 +80,15 @@ def read_all(source: Source, snapshot: date) -> Iterator[RatingBlock]:
 
 def state(source: Source, snapshot: date) -> dict[str, str]:
     """Return a token per file that changes when the file does, so that results of an older file are not reused."""
+    return states(_all_files(source, snapshot))
+
+
+def content(source: Source, snapshot: date) -> str | None:
+    """Return a digest of the content of all files that `state` covers; None where one of them is not local."""
+    return content_digest(_all_files(source, snapshot))
+
+
+def _all_files(source: Source, snapshot: date) -> list[Piece]:
     files = pieces(source, snapshot)
     if source.attributes.path is not None:
         found = _attributes.named_table(source, snapshot)
@@ -86,7 +96,7 @@ def state(source: Source, snapshot: date) -> dict[str, str]:
     elif source.declared.user_table:
         user_table = _attributes.find_user_table(source, snapshot, source.declared.user_table)
         files = [*files, user_table.piece()] if user_table else files
-    return states(files)
+    return files
 
 
 def attributes(source: Source, snapshot: date) -> pa.Table | None:

@@ -3,6 +3,7 @@
 import codecs
 import contextlib
 import gzip
+import hashlib
 import io
 import zipfile
 import zlib
@@ -11,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from fnmatch import fnmatch
 from functools import cached_property
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
 import fsspec
@@ -171,11 +172,29 @@ def cut(found: SourceFiles, block_bytes: int, *, encoding: str = "utf-8") -> lis
 def states(pieces: list[Piece]) -> dict[str, str]:
     """Return a token per file that changes when the file does: from size, time, entity tag, whichever is available."""
     found = {}
-    for path in {p for piece in pieces for p in ((piece.container,) if piece.container else piece.files)}:
+    for path in _paths(pieces):
         filesystem, place = _filesystem(path)
         with readable_errors(path):
             found[path] = filesystem.ukey(place)
     return found
+
+
+def content_digest(pieces: list[Piece]) -> str | None:
+    """Return a digest of the names and bytes of all files; None where one is not local: it would be fetched again."""
+    found = {path: _filesystem(path) for path in sorted(_paths(pieces))}
+    if not all(isinstance(filesystem, LocalFileSystem) for filesystem, _ in found.values()):
+        return None
+    whole = hashlib.sha256()
+    for path, (_, place) in found.items():
+        with readable_errors(path), Path(place).open("rb") as file:
+            own = hashlib.file_digest(file, "sha256")
+        whole.update(f"{Path(place).name}\0".encode("utf-8", "surrogatepass") + own.digest())
+    return whole.hexdigest()
+
+
+def _paths(pieces: list[Piece]) -> set[str]:
+    """Return the files on the file system: archives, not their members."""
+    return {p for piece in pieces for p in ((piece.container,) if piece.container else piece.files)}
 
 
 def open_files(piece: Piece) -> Iterator[tuple[str, BinaryIO]]:

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+from typing import Any
 
 from tasks import formats
 from tasks.config import ReleaseConfig
@@ -10,13 +11,23 @@ from tasks.series.ledger import Ledger
 from tasks.series.publication import recover
 from tasks.store import Store, digest_of, dumps, owner_only
 
+REMEDY = "a published release never changes: late data enter the next snapshot; publish that instead"
+
 
 def source_state(config: ReleaseConfig, snapshot: datetime.date) -> str:
-    """Return the state of the source's files and a digest of the settings that a release depends on, as text."""
+    """Return, as text, what a release is made from: state and content of the source's files, digest of the settings.
+
+    The content is null where a file is not local.
+    """
+    return dumps({**_quick_state(config, snapshot), "content": formats.content(config.source, snapshot)})
+
+
+def _quick_state(config: ReleaseConfig, snapshot: datetime.date) -> dict[str, Any]:
+    """Return the part of the state for which no file is read."""
     settings = config.model_dump(
         mode="json", exclude={"release"}
     )  # its schedule changes nothing that is published
-    return dumps({"source": formats.state(config.source, snapshot), "settings": digest_of(settings)})
+    return {"source": formats.state(config.source, snapshot), "settings": digest_of(settings)}
 
 
 def is_already_published(config: ReleaseConfig, snapshot: datetime.date, store: Store) -> bool:
@@ -59,20 +70,29 @@ def is_published(config: ReleaseConfig, snapshot: datetime.date, store: Store) -
             where=where,
             remedy="restore the published files from a backup",
         )
-    now = source_state(config, snapshot)
-    if release.source == now:
-        return True
-    changed = "source" if _part(release.source, "source") != _part(now, "source") else "settings"
-    raise Refused(
-        f"this snapshot is published already, and its {changed} {'has' if changed == 'source' else 'have'} changed "
-        "since",
-        where=where,
-        remedy="a published release never changes: late data enter the next snapshot; publish that instead",
-    )
+    _require_same_state(release.source, config, snapshot, where)
+    return True
 
 
-def _part(state: str, name: str) -> object:
-    return json.loads(state).get(name)
+def _require_same_state(state: str, config: ReleaseConfig, snapshot: datetime.date, where: str) -> None:
+    """Refuse another source or other settings; files are read only where their size, time or entity tag differs."""
+    published, now = json.loads(state), _quick_state(config, snapshot)
+    already = "this snapshot is published already, and its"
+    if published.get("settings") != now["settings"]:
+        raise Refused(f"{already} settings have changed since", where=where, remedy=REMEDY)
+    if published.get("source") == now["source"]:
+        return
+    before = published.get("content")  # null, or missing in an entry of an older version
+    content = None if before is None else formats.content(config.source, snapshot)
+    if content is None:
+        raise Refused(
+            f"{already} source may have changed since: size, time of change or entity tag of a file differ from those "
+            "of the source published; its content was not recorded or is not local, so it cannot be compared",
+            where=where,
+            remedy=f"if the content is the same, there is nothing to do; else {REMEDY}",
+        )
+    if content != before:
+        raise Refused(f"{already} source has changed since", where=where, remedy=REMEDY)
 
 
 def _refuse_second_independent(config: ReleaseConfig, ledger: Ledger, day: str) -> None:

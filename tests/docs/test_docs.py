@@ -194,3 +194,12 @@ def test_first_questions_are_answered(question):
     page, answer = ANSWERS[question]
     assert answer in read(ROOT / page)
     assert Path(page).name in read(ROOT / "CONTRIBUTING.md") + read(ROOT / "docs" / "architecture.md")
+
+
+def test_the_answer_of_every_command_is_documented():
+    section = read(ROOT / "docs" / "commands.md").partition("\n## JSON\n")[2].partition("\n## ")[0]
+    rows = {
+        name for first in re.findall(r"^\|([^|]*)\|", section, re.M) for name in re.findall(r"`(\w+)", first)
+    }
+    commands = {file.stem for file in (ROOT / "tasks" / "cli").glob("[a-z]*.py")}
+    assert commands <= rows

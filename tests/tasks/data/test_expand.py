@@ -29,7 +29,16 @@ PLAIN = [f"film {position}" for position in range(5)]
 
 
 def release(
-    place: Path, codes, *, kind="uint8", held=None, items=PLAIN, scale=(1.0, 5.0), step=0.1, sizes=None
+    place: Path,
+    codes,
+    *,
+    kind="uint8",
+    held=None,
+    items=PLAIN,
+    scale=(1.0, 5.0),
+    step=0.1,
+    sizes=None,
+    padded=False,
 ):
     """Publish codes (groups × items) in the published form, members called by hex numbers; returns its directory."""
     place.mkdir()
@@ -59,6 +68,7 @@ def release(
     unit = "z-score" if kind == "float32" else "rating"
     described = {
         "release": "films",
+        "method": "predictive-padded" if held is None or padded else "predictive-simple",
         "rating_scale": list(scale),
         "rating_step": step,
         "rating_encoding": kind,
@@ -318,56 +328,3 @@ def test_text_does_not_depend_on_blocks(tmp_path_factory, groups, room, cells, s
     assert all(len(block.codes) <= cells or len(block.groups) == 1 for block in blocks)
     assert np.concatenate([block.groups for block in blocks]).tolist() == list(range(groups))
     assert read_csv((place / "whole").read_text())[1] == pytest.approx(expected_rows(made, codes, **profile))
-
-
-def series_of_two(tmp_path, codes, newer):
-    """Publish a first release, and a second one that repeats its groups before a newer cohort."""
-    sizes = [3] * len(codes)
-    first = release(tmp_path / "first", codes, sizes=sizes)
-    second = release(tmp_path / "second", np.vstack([codes, newer]), sizes=sizes + [4] * len(newer))
-    return first, second
-
-
-def test_old_profiles_get_the_levels_of_the_newest_groups(tmp_path, capsys):
-    # One group whose item levels are 2, 2, 2, 2, 2, and newer ones that say 1, 2, 3, 2, 2; no tastes.
-    first, second = series_of_two(
-        tmp_path, [[10, 10, 10, 10, 10]], [[0, 10, 20, 10, 10], [5, 15, 25, 15, 15]]
-    )
-    code, answer, _ = run(capsys, second, "--to", "csv", tmp_path / "out.csv", "--earlier", first)
-    assert code == 0
-    assert answer["refined"]
-    _, rows = read_csv((tmp_path / "out.csv").read_text())
-    old = pq.read_table(second / "members.parquet").to_pandas().set_index("group").loc[0, "user"].iloc[0]
-    assert [rows[old, item] for item in PLAIN] == pytest.approx([1.0, 2.0, 3.0, 2.0, 2.0])
-
-
-def test_the_newest_groups_stay_as_published(tmp_path, capsys):
-    rng = np.random.default_rng(5)
-    codes, newer = rng.integers(0, 41, (6, 5)), rng.integers(0, 41, (7, 5))
-    first, second = series_of_two(tmp_path, codes, newer)
-    run(capsys, second, "--to", "csv", tmp_path / "plain.csv")
-    run(capsys, second, "--to", "csv", tmp_path / "refined.csv", "--earlier", first)
-    _, plain = read_csv((tmp_path / "plain.csv").read_text())
-    _, refined = read_csv((tmp_path / "refined.csv").read_text())
-    members = pq.read_table(second / "members.parquet").to_pylist()
-    group = {member["user"]: member["group"] for member in members}
-    assert plain.keys() == refined.keys()
-    assert all(refined[cell] == plain[cell] for cell in plain if group[cell[0]] >= len(codes))
-    assert any(refined[cell] != plain[cell] for cell in plain)
-    assert all(1 <= value <= 5 for value in refined.values())
-
-
-def test_an_earlier_release_that_was_changed_is_refused(tmp_path, capsys):
-    first, second = series_of_two(tmp_path, CODES, CODES[:2] // 2)
-    (first / "items.parquet").write_bytes(b"")
-    code, *_ = run(capsys, second, "--to", "csv", tmp_path / "out.csv", "--earlier", first)
-    assert code == 3
-    assert not (tmp_path / "out.csv").exists()
-
-
-def test_profiles_that_do_not_hold_every_item_of_their_cohort_are_refused(tmp_path, capsys):
-    first = release(tmp_path / "first", CODES, held=HELD)
-    second = release(tmp_path / "second", CODES, held=HELD)
-    code, answer, _ = run(capsys, second, "--to", "csv", tmp_path / "out.csv", "--earlier", first)
-    assert code == 2
-    assert "padded" in json.dumps(answer)

@@ -165,6 +165,21 @@ def test_state_changes_with_the_file(tmp_path):
     assert formats.state(Source(format="synthetic"), SNAPSHOT) == {}
 
 
+def test_content_changes_with_the_bytes_alone(tmp_path):
+    path = tmp_path / "ratings.csv"
+    path.write_bytes(CSV)
+    source = Source(format="csv", path=str(path), scale=SCALE)
+    before = formats.content(source, SNAPSHOT)
+    os.utime(path, (1, 1))
+    assert formats.content(source, SNAPSHOT) == before
+    path.write_bytes(CSV + b"c,z,3\n")
+    assert formats.content(source, SNAPSHOT) != before
+    with fsspec.open("memory://content/ratings.csv", "wb") as file:
+        file.write(CSV)
+    remote = Source(format="csv", path="memory://content/ratings.csv", scale=SCALE)
+    assert formats.content(remote, SNAPSHOT) is None
+
+
 def test_reading_may_stop_early(tmp_path):
     """`murmur check` looks at the first block only; nothing may hang or stay open."""
     path = tmp_path / "ratings.csv.gz"

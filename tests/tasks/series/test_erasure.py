@@ -3,6 +3,7 @@
 import datetime
 import json
 import stat
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -11,6 +12,9 @@ import pytest
 from benchmarks.find_ids import IdFinder
 from checks.gate import verify
 from tasks.cli._main import main
+from tasks.cli._run_result import describe
+from tasks.config import load
+from tasks.errors import Refused
 from tasks.series import erasure, pooling, private_files, tombstones
 from tasks.series.entry import profile_digests
 from tasks.series.erasure import erase, preview, resume
@@ -381,6 +385,35 @@ def test_the_command_says_that_somebody_is_unknown(series, tmp_path, capsys):
     run(series, tmp_path, capsys, "--user", "canary-misspelt", "--apply")
     with series.ledger() as ledger:
         assert set(ledger.tokens(["canary-misspelt"])) <= ledger.blocked()
+
+
+def test_a_rerun_names_the_release_that_is_offered(series, tmp_path, capsys, monkeypatch):
+    run(series, tmp_path, capsys, "--user", VICTIM, "--apply")
+    config = load(write_config(tmp_path))
+    monkeypatch.setattr("tasks.series.repeated._require_same_state", lambda *_: None)  # there is no source
+    again = [
+        "run",
+        str(write_config(tmp_path)),
+        "--snapshot",
+        FIRST,
+        "--store",
+        str(series.store.root),
+        "--json",
+    ]
+    assert main(again) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["already_published"]
+    assert Path(answer["published"]) == series.public(f"{FIRST}-r1")
+    assert Path(answer["private"]) == series.private(f"{FIRST}-r1")
+    assert Path(answer["report"]).exists()
+    assert answer["checks"]
+    assert answer["counts"]["groups"] == 2
+    with series.ledger() as ledger:
+        ledger.withdraw(ledger.find(NAME, FIRST).id, "wrong scale")
+    with pytest.raises(Refused, match="withdrawn"):
+        describe(config, datetime.date.fromisoformat(FIRST), series.store, None, judged=False)
+    assert main(again) == 3
+    assert "withdrawn" in json.loads(capsys.readouterr().out)["error"]["what"]
 
 
 def test_the_command_reads_ids_from_a_file(series, tmp_path, capsys):

@@ -5,6 +5,7 @@ import contextlib
 import datetime
 import itertools
 import json
+import os
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -16,7 +17,7 @@ from checks.gate import judge, run_check
 from checks.history.history import History
 from checks.registry import registered
 from checks.result import Verdict
-from tasks import pipeline
+from tasks import formats, pipeline
 from tasks.config import parse
 from tasks.errors import Refused
 from tasks.series.ledger import Ledger
@@ -198,6 +199,31 @@ def test_other_settings_and_late_data_are_refused(tmp_path):
         made.run(1)
     assert "set privacy.k = 5" in refusal.value.remedy
     assert not (made.store.private("s", month(1)) / "work" / "padding").exists()  # refused by `ingest`
+
+
+def test_a_source_that_was_copied_again_is_the_same(tmp_path, monkeypatch):
+    made = Series(tmp_path).run(0)
+    source = tmp_path / "source" / f"{month(0)}.csv"
+    with monkeypatch.context() as patch:  # nothing is read while size and time are the same
+        patch.setattr(formats, "content", lambda *_: pytest.fail("the source was read"))
+        assert is_already_published(made.config, month(0), made.store)
+    text = source.read_text()
+    os.utime(source, (1, 1))
+    assert is_already_published(made.config, month(0), made.store)
+    source.write_text(text.replace(",5,", ",4,", 1))  # of the same size
+    with pytest.raises(Refused, match="its source has changed"):
+        is_already_published(made.config, month(0), made.store)
+
+
+def test_a_source_of_which_no_content_was_recorded_may_have_changed(tmp_path, monkeypatch):
+    """It was not local, or the entry is one of an older version."""
+    monkeypatch.setattr(formats, "content", lambda *_: None)
+    made = Series(tmp_path).run(0)
+    assert is_already_published(made.config, month(0), made.store)
+    os.utime(tmp_path / "source" / f"{month(0)}.csv", (1, 1))
+    with pytest.raises(Refused, match="its source may have changed") as refused:
+        is_already_published(made.config, month(0), made.store)
+    assert "nothing to do" in refused.value.remedy
 
 
 def test_a_second_independent_release_is_refused(tmp_path):
