@@ -31,7 +31,7 @@ def run(case: Case, threshold: float) -> Finding:
     if not new:
         detail = "Nobody in this release is new."
     elif new >= needed:
-        detail = f"{new:,} people are new in this release; at least {needed:g} are anonymous only among each other."
+        detail = f"{new:,} people are new in this release; at least {needed:g} are required."
     else:
         detail = (
             f"{new:,} people are new in this release, fewer than {needed:g}: a few made-up accounts could complete the "
