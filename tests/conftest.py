@@ -93,7 +93,7 @@ MEASURED_THOUGH_SLOW = (
 )
 
 
-# Many short calls of libraries: tracing makes these tests three to five times slower. Contract tests run the checks too.
+# Many short calls of libraries: tracing makes these tests three to five times slower. Contract tests run them too.
 UNMEASURED = (
     "tests/checks/attacks/test_attribute_inference.py",
     "tests/checks/privacy/test_pseudonyms.py",
