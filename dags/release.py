@@ -1,5 +1,6 @@
 """Build two DAGs for every file in releases/: `release_<name>` with the same steps as `murmur run`, one task each, and
-`withdraw_<name>`, which takes a published snapshot back as `murmur withdraw` does.
+`withdraw_<name>`, which takes a published snapshot back as `murmur withdraw` does. With a table [alerts] there is a
+third, `overdue_<name>`.
 
 Airflow parses this file again and again, so it only draws boxes: everything heavy is imported inside the tasks.
 Release files that cannot be used are left out here and shown as an import error by release_errors.py, so that one
@@ -7,27 +8,26 @@ broken file does not stop the other releases.
 """
 
 import ast
-import contextlib
 import datetime
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Asset, BaseOperator, Param, get_current_context, task
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from murmur_airflow.alerts import ReleaseAlert
+from murmur_airflow.approval import approved_digest, make_approval
+from murmur_airflow.drawing import APPROVE, group_of, make_groups, needed_edges, with_approval
+from murmur_airflow.links import ReportLink
+from murmur_airflow.outcome import NO_RETRY
+from murmur_airflow.verdicts import XCOM_KEY
+from murmur_airflow.work import announcement, judge, look, run, snapshot_of, take_back
 
 import tasks.steps
-from tasks.config import ReleaseConfig, snapshot_date
+from tasks.config import ReleaseConfig
 from tasks.config.release_files import find
-from tasks.engine import workers_wanted
-from tasks.errors import MurmurError, Refused, UsageError, place_of
 from tasks.methods import graph, promise_in_words, promised_parameters
 
 RELEASES = Path(__file__).parent / "releases"
-RETRIES = {"retries": 2, "retry_delay": datetime.timedelta(seconds=10)}
-APPROVAL_DAYS = 14
+RETRIES = {"retries": 2, "retry_delay": datetime.timedelta(seconds=10), "retry_policy": NO_RETRY}
 LONGEST_REASON = 200  # characters; tasks/series/withdrawal.py refuses longer ones
 
 DOC = """
@@ -38,13 +38,16 @@ The snapshot is the run's logical date: run past ones with a backfill. Every ste
 gives the same bytes again. Only references (paths, digests, counts) pass between tasks; everything before
 publication lies in the private part of the store.
 
+{paused}
+
 | step | what it does |
 |---|---|
 {steps}
 
-A release that the gate refuses fails in `validate`: its log lists the failed checks and the place of the report,
-and `publish` never runs. Where only newcomers of a series are refused, they wait: `validate` succeeds, its log and
-return value say whom it left out, and the groups of earlier releases are published. `publish` emits the asset
+A release that the gate refuses fails in `validate`: its log and the note of the run list the failed checks, the tab
+*Report* of the run shows the report, and `publish` never runs. A task that failed for another reason has a stack of
+files in its log; a refusal has none. Where only newcomers of a series are refused, they wait: `validate` succeeds, its
+log and return value say whom it left out, and the groups of earlier releases are published. `publish` emits the asset
 `murmur://{config.release.name}`.
 """
 
@@ -59,7 +62,32 @@ changes nothing.
 
 WITHDRAW = "Withdraw: replace a published snapshot by a tombstone with the reason; it still counts."
 
-APPROVE = "Approve: a person reads the report and approves or rejects publication."
+OVERDUE_DOC = """
+Looks every morning whether the newest snapshot of **{name}** that is due by its schedule has a verdict, and alerts the
+people named in the table `[alerts]` of its release file when it has none {hours} hours after its time. The alert is
+repeated every day until the snapshot is there.
+"""
+
+OVERDUE = "Look: is the newest due snapshot there?"
+
+# Shown in the form that triggers a run, and in the documentation.
+PAUSED = (
+    "A run of a paused DAG waits until somebody unpauses it, and then Airflow also starts the newest snapshot of the "
+    "schedule if that has no run yet. To make one snapshot only, trigger the newest, or pause the DAG again once your "
+    "run has begun."
+)
+
+TYPES = {str: "string", int: "integer", float: "number"}
+WORDS = {
+    "method": "how people are made anonymous",
+    "k": "at least so many people share each profile; of records of single people the risk is at most 1/k",
+    "l": "at least so many records hold each item",
+    "b": "items an attacker may know of a person",
+    "epsilon": "the most by which one person's ratings change the logarithm of the probability of any content",
+    "delta": "the probability with which epsilon may be exceeded",
+    "per": "what epsilon and delta are for",
+    "min_contributors": "at least so many real ratings stand behind a value, or none",
+}
 
 
 def make_dag(config: ReleaseConfig, file: str) -> DAG:
@@ -68,32 +96,76 @@ def make_dag(config: ReleaseConfig, file: str) -> DAG:
     steps = graph(config)
     privacy = config.privacy
     rows = "\n".join(f"| `{step}` | {explain(step).partition(': ')[2] or explain(step)} |" for step in steps)
+    promise = promise_in_words(config)
     with DAG(
         dag_id=f"release_{name}",
-        description=f"{privacy.method}, {promise_in_words(config)}, from a {config.source.format} source",
-        doc_md=DOC.format(config=config, promise=promise_in_words(config), file=file, steps=rows),
+        description=f"{privacy.method}, {promise}, from a {config.source.format} source",
+        doc_md=DOC.format(config=config, promise=promise, file=file, steps=rows, paused=PAUSED),
         schedule=config.release.schedule,
         start_date=datetime.datetime.combine(config.release.start_date, datetime.time(), datetime.UTC),
         catchup=False,
         max_active_runs=1,
-        default_args=RETRIES,
+        default_args=RETRIES | alerting(config),
         tags=["release", privacy.method],
-        params=promises(config),
+        params=promises(config, file),
     ) as dag:
+        groups = make_groups()
         operators: dict[str, BaseOperator] = {}
-        for step, needed in steps.items():
-            operators[step] = make_task(step, config)
+        for step, needed in needed_edges(with_approval(steps) if config.release.approval else steps).items():
+            group = group_of(step)
+            with groups[group] if group else dag.task_group:
+                operators[step] = make_approval(config) if step == APPROVE else make_task(step, config)
             operators[step].set_upstream([operators[n] for n in needed])
-        if config.release.approval:
-            insert_approval(operators["validate"], operators["publish"], name)
     return dag
 
 
-def promises(config: ReleaseConfig) -> dict[str, Param]:
-    """Return the promises for the trigger form; `const` prevents that a run is triggered with weaker ones."""
+def alerting(config: ReleaseConfig) -> dict[str, Any]:
+    """Return what calls people when a task of a release has failed for good."""
+    return (
+        {"on_failure_callback": ReleaseAlert(config.alerts, config.release.name)}
+        if config.is_alerting
+        else {}
+    )
+
+
+def make_overdue_dag(config: ReleaseConfig) -> DAG:
+    """Return the DAG that looks once a day whether the newest due snapshot has arrived."""
+    name = config.release.name
+    with DAG(
+        dag_id=f"overdue_{name}",
+        description=f"alerts when the newest due snapshot of {name} has not arrived",
+        doc_md=OVERDUE_DOC.format(name=name, hours=config.alerts.late_hours),
+        schedule="30 6 * * *",
+        start_date=datetime.datetime.combine(config.release.start_date, datetime.time(), datetime.UTC),
+        catchup=False,
+        max_active_runs=1,
+        is_paused_upon_creation=False,  # it only looks
+        default_args=RETRIES,
+        tags=["overdue"],
+    ) as dag:
+
+        @task(task_id="look", doc_md=OVERDUE)
+        def perform() -> dict[str, Any]:
+            return look(config)
+
+        perform()
+    return dag
+
+
+def promises(config: ReleaseConfig, file: str) -> dict[str, Param]:
+    """Return the promises for the forms that start runs: a single choice each, so that no run can have weaker ones.
+
+    With `const` a form would have a hidden field in a row that looks empty.
+    """
     values = {"method": config.privacy.method, **promised_parameters(config)}
     return {
-        key: Param(value, const=value, description="fixed by the release file")
+        key: Param(
+            value,
+            type=TYPES[type(value)],
+            enum=[value],
+            description_md=WORDS[key] + (f"\n\n{PAUSED}" if key == "method" else ""),
+            section=f"Fixed by {file}. Note: unpausing also starts the newest scheduled snapshot",
+        )
         for key, value in values.items()
     }
 
@@ -107,90 +179,20 @@ def make_task(step: str, config: ReleaseConfig) -> BaseOperator:
     def perform() -> dict[str, Any]:
         context = get_current_context()
         snapshot = snapshot_of(context.get("logical_date"))
+        if step == "validate":
+            return judge(config, snapshot, lambda verdict: context["ti"].xcom_push(XCOM_KEY, verdict))
         approved = None
         if step == "publish" and config.release.approval:
-            approved = context["ti"].xcom_pull(task_ids="validate")["digest"]
+            approved = approved_digest(config, snapshot, context["ti"])
         reference = run(step, config, snapshot, approved)
         if step == "publish":
-            counts = dict(reference["counts"])
-            extra = {
-                "snapshot": snapshot.isoformat(),
-                "digest": counts.pop("release_digest"),
-                "counts": counts,
-            }
-            context["outlet_events"][asset].extra = extra
+            context["outlet_events"][asset].extra = announcement(config, snapshot, reference)
         return reference
 
-    return perform().operator
-
-
-def run(
-    step: str, config: ReleaseConfig, snapshot: datetime.date, approved: str | None = None
-) -> dict[str, Any]:
-    """Run a step; `approved` is the digest of the candidate that a person approved."""
-    from tasks.pipeline import run_step
-    from tasks.store import Store
-
-    with explained():
-        if not os.environ.get("MURMUR_DASK") and workers_wanted() > 0:
-            # Dask's embedded workers cannot start here: their nanny would import Airflow's task runner again.
-            raise UsageError(
-                "no Dask cluster is named, and none can be embedded in an Airflow task",
-                where="MURMUR_DASK",
-                remedy="set it to the scheduler's address, or MURMUR_WORKERS=0 to compute inside the task",
-            )
-        return run_step(step, config, snapshot, Store(), approved=approved)
-
-
-@contextlib.contextmanager
-def explained() -> Iterator[None]:
-    """Turn errors into Airflow's: what no retry can change (bad input, a refusal) fails the task at once.
-
-    Airflow logs messages and tracebacks. Those of an unexpected exception may quote a source user id, so only its type
-    and place are passed on, unless MURMUR_TRACEBACK is set (as for `murmur`).
-    """
-    try:
-        yield
-    except (UsageError, Refused) as error:
-        raise AirflowFailException(str(error)) from None
-    except (
-        MurmurError
-    ) as error:  # its own text has no id; that of the exception it was raised from may have one
-        raise error from None
-    except Exception as problem:
-        if os.environ.get("MURMUR_TRACEBACK"):
-            raise
-        raise AirflowException(
-            f"unexpected {place_of(problem)}\n"
-            "  to do: set MURMUR_TRACEBACK=1 to see the traceback (it may contain private data)"
-        ) from None
-
-
-def snapshot_of(logical_date: datetime.datetime | None) -> datetime.date:
-    """Return the snapshot a run is about. Never today: a rerun next year must find the same data."""
-    if logical_date is None:
-        error = MurmurError(
-            "this run has no logical date, so it has no snapshot",
-            where="the run's logical_date",
-            remedy="trigger it again with a logical date, or use a backfill",
-        )
-        raise AirflowFailException(str(error))
-    return logical_date.astimezone(datetime.UTC).date()
-
-
-def insert_approval(validate: BaseOperator, publish: BaseOperator, name: str) -> None:
-    """Insert a person's decision between verdict and publication; no answer means no publication."""
-    approve = ApprovalOperator(
-        task_id="approve",
-        doc_md=APPROVE,
-        subject=f"Publish {name}, snapshot {{{{ ds }}}}?",
-        body="The gate has passed this release. Its report: "
-        "`{{ ti.xcom_pull(task_ids='validate')['path'] }}/candidate/report.html`",
-        response_timeout=datetime.timedelta(days=APPROVAL_DAYS),
-        fail_on_reject=True,  # a run that published nothing must not look like a successful one
-        retries=0,
-    )
-    validate >> approve >> publish
+    operator = perform().operator
+    if step in ("validate", "publish"):
+        operator.operator_extra_links = (ReportLink(),)
+    return operator
 
 
 def make_withdrawal_dag(config: ReleaseConfig) -> DAG:
@@ -230,16 +232,6 @@ def make_withdrawal_dag(config: ReleaseConfig) -> DAG:
     return dag
 
 
-def take_back(config: ReleaseConfig, snapshot: str, reason: str) -> dict[str, Any]:
-    """Withdraw a snapshot and return the answer of `murmur withdraw`."""
-    from tasks.series.withdrawal import withdraw
-    from tasks.store import Store
-
-    with explained():
-        day = snapshot_date(snapshot).isoformat()
-        return withdraw(Store(), config.population, config.release.name, day, reason)
-
-
 def explain(step: str) -> str:
     """Return the first paragraph of a step's docstring, read without importing the step."""
     source = Path(tasks.steps.__path__[0], f"{step}.py").read_text(encoding="utf-8")
@@ -249,3 +241,5 @@ def explain(step: str) -> str:
 for _path, _config in find(RELEASES)[0].items():
     globals()[f"release_{_config.release.name}"] = make_dag(_config, _path.name)
     globals()[f"withdraw_{_config.release.name}"] = make_withdrawal_dag(_config)
+    if _config.is_alerting and _config.release.schedule and "late" in _config.alerts.on:
+        globals()[f"overdue_{_config.release.name}"] = make_overdue_dag(_config)

@@ -34,13 +34,27 @@ HEAVY = [
 PARSE = """
 import json, sys
 from airflow.dag_processing.dagbag import DagBag
+from airflow.serialization.serialized_objects import DagSerialization
 bag = DagBag(sys.argv[1])
+modules = sorted(m for m in sys.modules if "." not in m)
+from airflow import plugins_manager
+plugins, broken = plugins_manager._get_plugins()
 print(json.dumps({
+    "plugins": [plugin.name for plugin in plugins],
+    "broken_plugins": broken,
+    "after_plugins": sorted(sys.modules),
     "errors": {path.rpartition("/")[2]: text for path, text in bag.import_errors.items()},
-    "modules": sorted(m for m in sys.modules if "." not in m),
+    "modules": modules,
     "dags": {
         dag.dag_id: {
             "tasks": {t.task_id: sorted(t.upstream_task_ids) for t in dag.tasks},
+            "groups": {g: sorted(t.task_id for t in group.iter_tasks())
+                       for g, group in dag.task_group_dict.items() if g},
+            "titles": {g: group.group_display_name for g, group in dag.task_group_dict.items() if g},
+            "listed": [node.node_id for node in
+                       DagSerialization.from_dict(DagSerialization.to_dict(dag)).task_group.topological_sort()],
+            "links": {t.task_id: [link.name for link in t.operator_extra_links] for t in dag.tasks},
+            "alerts": sorted(t.task_id for t in dag.tasks if t.on_failure_callback),
             "docs": {t.task_id: t.doc_md for t in dag.tasks},
             "retries": {t.task_id: t.retries for t in dag.tasks},
             "outlets": {t.task_id: [a.name for a in t.outlets] for t in dag.tasks if t.outlets},
@@ -58,7 +72,13 @@ GOOD = "[release]\nname = '{name}'\n{more}\n[source]\nformat = 'synthetic'\n"
 
 
 def airflow_environment(home: Path) -> dict[str, str]:
-    settings = {"AIRFLOW_HOME": str(home), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+    # Airflow itself puts the folder of the DAG files on the path.
+    settings = {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "dags" / "plugins"),
+        "PYTHONPATH": str(ROOT / "dags"),
+    }
     return {**os.environ, **settings}
 
 
@@ -74,6 +94,9 @@ def dags(tmp_path_factory):
     releases = folder / "releases"
     (releases / "signed.toml").write_text(GOOD.format(name="signed", more="approval = true"))
     (releases / "twice.toml").write_text(GOOD.format(name="signed", more=""))
+    (releases / "watched.toml").write_text(
+        GOOD.format(name="watched", more="schedule = '@monthly'\napproval = true") + "[alerts]\n"
+    )
     noisy = GOOD.format(name="noisy", more="") + "[privacy]\nmethod = 'perturbation'\nk = 7\n"
     (releases / "noisy.toml").write_text(noisy)
     hidden = GOOD.format(name="hidden", more="") + "[obfuscation]\nattribute = 'gender'\n"
@@ -82,6 +105,8 @@ def dags(tmp_path_factory):
     (releases / "obscured.toml").write_text(obscured)
     rare = GOOD.format(name="rare", more="") + "[privacy]\nmethod = 'suppression'\n"
     (releases / "rare.toml").write_text(rare)
+    rows = GOOD.format(name="rows", more="") + "[privacy]\nmethod = 'dp-synthetic'\nbudget = {epsilon = 2}\n"
+    (releases / "rows.toml").write_text(rows)
     (releases / "typo.toml").write_text(
         "[release]\nname = 'typo'\n[source]\nformat = 'synthetic'\n[privacy]\nkk = 5\n"
     )
@@ -91,7 +116,7 @@ def dags(tmp_path_factory):
         command, env=airflow_environment(root), capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout.splitlines()[-1])
+    return {**json.loads(result.stdout.splitlines()[-1]), "releases": str(releases)}
 
 
 def test_light_imports(dags):
@@ -100,12 +125,35 @@ def test_light_imports(dags):
     assert [module for module in HEAVY if module in dags["modules"]] == []
 
 
+def test_light_plugin(dags):
+    """Airflow loads the plugin, and with it no page and no heavy library: every Airflow process does so."""
+    assert dags["plugins"] == ["murmuration"]
+    assert dags["broken_plugins"] == {}
+    assert "murmur_pages.run_notes" in dags["after_plugins"]
+    for module in (*HEAVY, "murmur_pages.app", "murmur_pages.contents"):
+        assert module not in dags["after_plugins"]
+
+
 def test_two_dags_per_file(dags):
     """Every valid release file gives a DAG that publishes and one that withdraws."""
     names = {load(path).release.name for path in (ROOT / "dags" / "releases").glob("*.toml")}
     assert "demo" in names
-    names |= {"signed", "noisy", "hidden", "obscured", "rare"}
-    assert set(dags["dags"]) == {f"{does}_{name}" for name in names for does in ("release", "withdraw")}
+    names |= {"signed", "noisy", "hidden", "obscured", "rare", "rows", "watched"}
+    expected = {f"{does}_{name}" for name in names for does in ("release", "withdraw")}
+    assert set(dags["dags"]) == {*expected, "overdue_watched"}
+
+
+def test_alerts(dags):
+    """With a table [alerts] every task of the release alerts, and a DAG looks once a day for what is overdue."""
+    watched, demo = dags["dags"]["release_watched"], dags["dags"]["release_demo"]
+    assert watched["alerts"] == sorted(watched["tasks"])
+    assert "approve" in watched["alerts"]
+    assert demo["alerts"] == []
+    overdue = dags["dags"]["overdue_watched"]
+    assert overdue["tasks"] == {"look": []}
+    assert overdue["schedule"] == "30 6 * * *"
+    assert overdue["catchup"] is False
+    assert "24 hours" in overdue["doc"]
 
 
 def test_withdrawal(dags):
@@ -120,35 +168,86 @@ def test_withdrawal(dags):
     assert "murmur://demo" in dag["doc"]
 
 
-def test_graph(dags):
-    """Tasks and dependencies are those of the method's graph."""
-    steps = graph(load(ROOT / "dags" / "releases" / "demo.toml"))
-    assert dags["dags"]["release_demo"]["tasks"] == {step: sorted(needed) for step, needed in steps.items()}
+def everything_before(tasks):
+    """Return for every task all tasks that end before it begins."""
+    found: dict[str, set[str]] = {}
+
+    def before(task):
+        if task not in found:
+            found[task] = set(tasks[task]).union(*(before(one) for one in tasks[task]))
+        return found[task]
+
+    return {task: before(task) for task in tasks}
+
+
+@pytest.mark.parametrize("name", ["demo", "noisy", "hidden", "obscured", "rare"])
+def test_graph(dags, name):
+    """The order of the tasks is that of the method's graph, and no edge can be left out without changing it."""
+    steps = graph(load(Path(dags["releases"]) / f"{name}.toml"))
+    tasks = dags["dags"][f"release_{name}"]["tasks"]
     assert next(iter(steps)) == "ingest"
-    assert next(reversed(steps)) == "publish"
+    assert list(steps)[-1] == "publish"
+    order = everything_before(tasks)
+    assert order == everything_before(steps)
+    for task, edges in tasks.items():
+        assert not [edge for edge in edges if any(edge in order[other] for other in edges)], task
+
+
+def test_edges_of_the_demo(dags):
+    """A chain of boxes, with the shadow run beside it."""
+    assert dags["dags"]["release_demo"]["tasks"] == {
+        "ingest": [],
+        "padding": ["ingest"],
+        "sampling": ["ingest"],
+        "centers": ["padding", "sampling"],
+        "binning": ["centers"],
+        "clustering": ["binning"],
+        "homogenization": ["clustering"],
+        "diversity": ["homogenization"],
+        "evaluate": ["ingest"],
+        "validate": ["diversity", "evaluate"],
+        "publish": ["validate"],
+    }
+
+
+def test_groups(dags):
+    """The boxes are drawn in three groups, and keep their names."""
+    demo, signed = dags["dags"]["release_demo"], dags["dags"]["release_signed"]
+    assert demo["groups"] == {
+        "1_anonymize": sorted(set(demo["tasks"]) - {"ingest", "evaluate", "validate", "publish"}),
+        "2_judge": ["evaluate", "validate"],
+        "3_publish": ["publish"],
+    }
+    assert list(demo["titles"].values()) == ["anonymize", "judge", "publish"]
+    assert demo["listed"] == ["ingest", "1_anonymize", "2_judge", "3_publish"]
+    assert signed["groups"]["3_publish"] == ["approve", "publish"]
+
+
+def test_report_link(dags):
+    """The boxes that people look at when a run has ended lead to the report."""
+    for dag in (dags["dags"]["release_demo"], dags["dags"]["release_signed"]):
+        linked = {task for task, links in dag["links"].items() if "Report" in links}
+        assert linked == {"validate", "publish"}
 
 
 def test_changing_step_first(dags):
     """A step that changes the ratings comes before all steps that read them."""
     hidden, obscured, rare = (dags["dags"][f"release_{name}"] for name in ("hidden", "obscured", "rare"))
-    plain = dags["dags"]["release_demo"]["tasks"]
-    assert {step: [n for n in needed if n != "obfuscation"] for step, needed in hidden["tasks"].items()} == {
-        "obfuscation": ["ingest"],
-        **{
-            s: [n for n in needed if s in ("evaluate", "validate") or n != "ingest"]
-            for s, needed in plain.items()
-        },
-    }
+    for dag, step in ((hidden, "obfuscation"), (obscured, "obfuscation"), (rare, "suppression")):
+        assert dag["tasks"][step] == ["ingest"]
+        readers = set(dag["tasks"]) - {"ingest", step, *(("evaluate",) if dag is not rare else ())}
+        order = everything_before(dag["tasks"])
+        assert all(step in order[reader] for reader in readers)
     assert obscured["tasks"] == {
         "ingest": [],
         "obfuscation": ["ingest"],
         "clustering": ["obfuscation"],
-        "homogenization": ["clustering", "obfuscation"],
+        "homogenization": ["clustering"],
         "evaluate": ["ingest"],
-        "validate": ["clustering", "evaluate", "homogenization", "ingest", "obfuscation"],
+        "validate": ["evaluate", "homogenization"],
         "publish": ["validate"],
     }
-    assert rare["tasks"]["evaluate"] == ["ingest", "suppression"]
+    assert rare["tasks"]["evaluate"] == ["suppression"]
     assert rare["tasks"]["clustering"] == ["suppression"]
     for dag, step in ((hidden, "obfuscation"), (obscured, "obfuscation"), (rare, "suppression")):
         assert dag["docs"][step].lower().startswith(step)
@@ -156,11 +255,28 @@ def test_changing_step_first(dags):
     assert "at least 5 people share every profile, made-up ratings hide gender" in hidden["doc"]
 
 
+def test_synthetic_rows(dags):
+    """Nobody is grouped; a run cannot be triggered with a larger epsilon."""
+    rows = dags["dags"]["release_rows"]
+    assert rows["tasks"] == {
+        "ingest": [],
+        "statistics": ["ingest"],
+        "synthesis": ["statistics"],
+        "evaluate": ["ingest"],
+        "validate": ["evaluate", "synthesis"],
+        "publish": ["validate"],
+    }
+    assert rows["params"]["epsilon"]["enum"] == [2]
+    assert rows["params"]["epsilon"]["type"] == "number"
+    assert "k" not in rows["params"]
+    assert "user-level differential privacy" in rows["doc"]
+
+
 def test_approval_task(dags):
     """Approval comes between the gate and publication."""
     tasks = dags["dags"]["release_signed"]["tasks"]
     assert tasks["approve"] == ["validate"]
-    assert "approve" in tasks["publish"]
+    assert tasks["publish"] == ["approve"]
     assert "approve" not in dags["dags"]["release_demo"]["tasks"]
 
 
@@ -188,11 +304,29 @@ def test_outlets(dags):
     assert dags["dags"]["release_demo"]["outlets"] == {"publish": ["murmur://demo"]}
 
 
-def test_params_constant(dags):
-    """The privacy parameters cannot be changed when a run is triggered."""
+def test_params_fixed(dags):
+    """The promises are shown in the forms that start runs, with a single choice: a `const` would be a blank row."""
     params = dags["dags"]["release_demo"]["params"]
-    assert params["k"]["const"] == 5
-    assert params["l"]["const"] == 2
+    assert {key: schema["enum"] for key, schema in params.items()} == {
+        "method": ["predictive-padded"],
+        "k": [5],
+        "l": [2],
+        "b": [1],
+        "min_contributors": [3],
+    }
+    for key, schema in params.items():
+        assert "const" not in schema
+        assert schema["type"] == ("string" if key == "method" else "integer")
+        assert "demo.toml" in schema["section"]
+        assert len(schema["description_md"]) > 20
+    assert "paused" in params["method"]["description_md"]
+
+
+def test_paused_dag_is_explained(dags):
+    """The documentation says what else starts when a paused DAG is unpaused."""
+    assert (
+        "unpauses it, and then Airflow also starts the newest snapshot" in dags["dags"]["release_demo"]["doc"]
+    )
 
 
 def test_docs_of_single_records(dags):
@@ -221,7 +355,7 @@ RUN = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import release
-from airflow.sdk.exceptions import AirflowFailException
+from murmur_airflow.outcome import NO_RETRY, Stopped
 from tasks.config import load
 config = load(sys.argv[1] + "/releases/demo.toml")
 import datetime
@@ -229,8 +363,8 @@ day = datetime.date(2026, 1, 1)
 for attempt in (lambda: release.run("ingest", config, day), lambda: release.snapshot_of(None)):
     try:
         attempt()
-    except AirflowFailException as error:
-        print(error)
+    except Stopped as error:
+        print(error, NO_RETRY.evaluate(error, 1, 3).action, error.code)
 east = datetime.timezone(datetime.timedelta(hours=5))
 print(release.snapshot_of(datetime.datetime(2026, 3, 1, 2, tzinfo=east)))
 """
@@ -249,6 +383,7 @@ def test_no_retry(tmp_path):
     assert result.returncode == 0, result.stderr
     assert "none can be embedded in an Airflow task" in result.stdout
     assert "this run has no logical date" in result.stdout
+    assert result.stdout.count("RetryAction.FAIL 2") == 2
     assert result.stdout.endswith("2026-02-28\n")  # the date in UTC, wherever the run was asked for
     assert not (tmp_path / "store").exists()
 
@@ -257,14 +392,14 @@ WITHDRAW = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import release
-from airflow.sdk.exceptions import AirflowFailException
+from murmur_airflow.outcome import Stopped
 from tasks.config import load
 config = load(sys.argv[2])
 for day, reason in (("2026-1", "late"), ("2026-03-01", "late"), ("2026-01-01", "wrong scale"), ("2026-01-01", "again")):
     try:
         answer = release.take_back(config, day, reason)
         print(answer["status"], answer["reason"], sorted(answer["event"]["extra"].items())[-2])
-    except AirflowFailException as error:
+    except Stopped as error:
         print(error)
 """
 
@@ -295,7 +430,8 @@ CRASH = """
 import datetime, sys, traceback
 sys.path.insert(0, sys.argv[1])
 import release
-from airflow.sdk.exceptions import AirflowFailException
+from murmur_airflow.outcome import NO_RETRY
+from airflow.sdk.definitions.retry_policy import RetryAction
 from tasks import pipeline
 from tasks.config import load
 from tasks.errors import DiskFull
@@ -314,7 +450,7 @@ for step in ("ingest", "publish"):
     try:
         release.run(step, config, datetime.date(2026, 1, 1))
     except Exception as error:
-        assert not isinstance(error, AirflowFailException)  # a retry may succeed
+        assert NO_RETRY.evaluate(error, 1, 3).action is RetryAction.DEFAULT  # a retry may succeed
         print(type(error).__name__)
         traceback.print_exception(error, file=sys.stdout)
 """
@@ -334,4 +470,4 @@ def test_unexpected_exception(shown, tmp_path):
     assert "DiskFull" in lines
     assert ("user-4711" in result.stdout) == shown
     if not shown:
-        assert "unexpected KeyError in <string>, line 12" in result.stdout
+        assert "unexpected KeyError in <string>, line 13" in result.stdout

@@ -4,151 +4,59 @@ One stack serves all tests, and all its runs are started at once: most of the ti
 """
 
 import datetime
+import http.client
 import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import psutil
 import pyarrow.parquet as pq
 import pytest
-from distributed import Client, Security
 
 from tasks.config import load
 from tasks.methods import graph
 from tasks.series.ledger import Ledger
-from tasks.stack import ApiError, Stack
+from tasks.stack import ApiError
 from tasks.stack.announce import announce
-from tasks.stack.processes import Component
-from tasks.stack.settings import password_file
-from tasks.store import Store, files_below
+from tasks.stack.settings import RELEASES_PAGE, UI_USER, password_file, ui_password
+from tasks.store import Store, files_below, read_json
+from tests.browser import MISSING, PROGRAM, browser
+from tests.integration.world import (
+    LATEST,
+    SNAPSHOTS,
+    WAIT_SECONDS,
+    World,
+    comparable,
+    connected,
+    kill_a_worker,
+    wait_for,
+    webhook,
+)
 from tests.other_account import NOBODY, knock
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(1.5 * WAIT_SECONDS)]
 
-DAGS = Path(__file__).parents[2] / "dags"
-SNAPSHOTS = [datetime.date(2026, month, 1) for month in (2, 3, 4)]
-LATEST = datetime.datetime(2026, 4, 1, 3, tzinfo=datetime.UTC)  # the newest tick of the schedule below
-WAIT_SECONDS = 600.0
-
-RELEASE = """
-[release]
-name = "{name}"
-schedule = "0 3 1 2-4 *"
-approval = {approval}
-[source]
-format = "synthetic"
-[source.synthetic]
-users = 600
-items = 200
-ratings_per_user = 30.0
-churn = 0.2
-seed = {seed}
-[gate]
-{gate}
-"""
-
-
-class PartlyMeasuredStack(Stack):
-    """Measure coverage only where our code runs: it makes Airflow's and Dask's own components much slower."""
-
-    def _component(self, name: str, *command: str) -> Component:
-        component = super()._component(name, *command)
-        if name in ("migrate", "api-server", "triggerer", "dask-scheduler"):
-            for variable in [key for key in component.environment if key.startswith("COVERAGE_")]:
-                del component.environment[variable]
-        return component
-
-
-class World:
-    """Hold a running stack with three releases and one broken release file."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.secret = root / "secret.key"
-        self.secret.write_bytes(b"w" * 32)  # the same groups every time: no release near a threshold by luck
-        self.secret.chmod(0o600)
-        os.environ["MURMUR_SECRET_FILE"] = str(self.secret)
-        self.dags = root / "dags"
-        # Links, so that coverage measures the project's own DAG files.
-        shutil.copytree(
-            DAGS, self.dags, ignore=shutil.ignore_patterns("*.toml", "__pycache__"), copy_function=os.symlink
-        )
-        (self.dags / "releases").mkdir(exist_ok=True)
-        # Seeds, since a person of one population must not appear in another.
-        self.write("monthly", seed=1)
-        self.write("signed", seed=2, approval=True)
-        self.write("refused", seed=3, gate="homogeneity = 0.0")  # no interval ends at zero: always refused
-        (self.dags / "releases" / "broken.toml").write_text(
-            "[release]\nname = 'broken'\nshedule = '@daily'\n"
-        )
-        self.stack = PartlyMeasuredStack(root / "state", store=root / "store", dags=self.dags, workers=2)
-
-    def write(self, name: str, *, seed: int, approval: bool = False, gate: str = "") -> None:
-        text = RELEASE.format(name=name, seed=seed, approval=str(approval).lower(), gate=gate)
-        (self.dags / "releases" / f"{name}.toml").write_text(text)
-
-    @property
-    def client(self):
-        return self.stack.client
-
-    def published(self, snapshot: datetime.date, name: str = "monthly") -> dict[str, str]:
-        return comparable(self.stack.store.published(name, snapshot))
-
-    def run_of(self, snapshot: datetime.date, name: str = "monthly") -> dict:
-        (run,) = (
-            r
-            for r in self.client.runs(f"release_{name}")
-            if (r["logical_date"] or "").startswith(str(snapshot))
-        )
-        return run
-
-    def ended(self, run_id: str, name: str) -> bool:
-        return self.client.api("GET", f"/dags/release_{name}/dagRuns/{run_id}")["state"] in (
-            "success",
-            "failed",
-        )
-
-    def tasks_of(self, run_id: str, name: str) -> dict[str, dict]:
-        return {task["task_id"]: task for task in self.client.tasks(f"release_{name}", run_id)}
-
-
-def comparable(release: Path) -> dict[str, str]:
-    """Return digests of the published files; the manifest without the time and the code's version."""
-    files = files_below(release)
-    manifest = json.loads((release / "manifest.json").read_text())
-    files["manifest.json"] = json.dumps(
-        {k: v for k, v in manifest.items() if k not in ("created_at", "code_version")}
-    )
-    return files
-
-
-def connected(stack: Stack) -> Client:
-    """Return a client of the stack's Dask scheduler."""
-    ca, certificate, key = (stack.environment[f"MURMUR_DASK_{name}"] for name in ("CA", "CERT", "KEY"))
-    security = Security(
-        tls_ca_file=ca, tls_client_cert=certificate, tls_client_key=key, require_encryption=True
-    )
-    return Client(stack.environment["MURMUR_DASK"], set_as_default=False, security=security)
-
-
-def kill_a_worker(stack: Stack) -> int:
-    """Kill -9 one Dask worker, as the kernel does when memory runs out."""
-    with connected(stack) as client:
-        pids = sorted(client.run(os.getpid).values())
-    assert len(pids) == stack.workers
-    os.kill(pids[0], signal.SIGKILL)
-    return pids[0]
+# Screenshots are kept where this is set: the directory of a CI's artefacts, for instance.
+SECONDS_TO_READ = 8
+SCREENSHOTS = os.environ.get("MURMUR_SCREENSHOTS")
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory):
+def alerts():
+    """Return the list of alerts that were sent; it grows."""
+    with webhook() as taken:
+        yield taken
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory, alerts):
     """Start the stack and, at once, all runs that the tests look at."""
     before = os.environ.get("MURMUR_SECRET_FILE")
     world = World(tmp_path_factory.mktemp("world"))
@@ -167,6 +75,12 @@ def world(tmp_path_factory):
             stack.client.unpause("release_signed")
             world.refused = stack.client.trigger("release_refused", LATEST)
             world.undated = stack.client.trigger("release_refused", None)
+            assert world.first_of_waiting.wait(WAIT_SECONDS) == 0
+            world.write("waiting", seed=4, gate="homogeneity = 0.0")
+            stack.wait_for_dag("release_waiting")
+            world.waiting = stack.client.trigger(
+                "release_waiting", datetime.datetime(2026, 3, 1, 3, tzinfo=datetime.UTC)
+            )
             yield world
     finally:
         world.stack.stop()
@@ -248,39 +162,208 @@ def test_asset_events(world):
     event = extras[str(SNAPSHOTS[0])]
     assert {key: event["counts"][key] for key in manifest["counts"]} == manifest["counts"]
     assert len(event["digest"]) == 64
+    assert event["state"] == "published"
+    assert re.fullmatch(r"monthly 2026-02-01 published: 600 people in \d+ groups, .*", event["summary"])
+    assert event["report"] == f"{world.stack.url}/murmur/releases/monthly/2026-02-01/report"
 
 
-def test_approval(world):
-    """A release with approval waits for a user's decision."""
+def test_notes_and_links_of_published(world):
+    """The note of a run states the verdict; the tasks `validate` and `publish` lead to the report."""
+    run_id = world.run_of(SNAPSHOTS[0])["dag_run_id"]
+    note = world.note_of(run_id, "monthly")
+    assert note.startswith("Verdict: **published**. The gate passed it: all ")
+    report = f"{world.stack.url}/murmur/releases/monthly/{SNAPSHOTS[0]}/report"
+    assert f"[Report]({report})" in note
+    for task in ("validate", "publish"):
+        place = f"/dags/release_monthly/dagRuns/{quote(run_id)}/taskInstances/{task}/links"
+        assert world.client.api("GET", place)["extra_links"] == {"Report": report}
+    log = "\n".join(world.client.log("release_monthly", run_id, "validate", 1))
+    assert "The gate passed it: all " in log
+    assert "This is the first release of its name." in log
+
+
+def question_of(world) -> tuple[str, list[dict]]:
+    """Wait until the release with approval asks, and return its run and the questions."""
     run_id = world.run_of(LATEST.date(), "signed")["dag_run_id"]
     details = f"/dags/release_signed/dagRuns/{run_id}/hitlDetails"
     wait_for(
         lambda: world.client.api("GET", details)["hitl_details"] or world.ended(run_id, "signed"),
         "the question",
     )
+    return run_id, world.client.api("GET", details)["hitl_details"]
+
+
+@pytest.mark.skipif(PROGRAM is None, reason=MISSING)
+def test_approval_form_in_a_browser(world, tmp_path):
+    """The form shows the verdict, the report and both answers."""
+    run_id, _ = question_of(world)
+    task = f"{world.stack.url}/dags/release_signed/runs/{quote(run_id, safe='')}/tasks/approve"
+    with browser() as tab:
+        tab.sign_in(world.stack.url, token_of(world))
+        for width, dark in ((1440, False), (390, True)):
+            tab.look(width=width, dark=dark)
+            tab.open(f"{task}/required_actions", text="The gate passed it")
+            seen = tab.text()
+            for words in ("Read the report", "first release of its name", "Approve", "Reject"):
+                assert words in seen
+            tab.screenshot(Path(SCREENSHOTS or tmp_path) / f"approval-{width}.png")
+        assert tab.foreign_requests(world.stack.url) == []
+
+
+def test_approval(world, alerts):
+    """A release with approval waits for a person's decision; rejected, it is not published; then it is approved."""
+    run_id, (question,) = question_of(world)
     assert not world.stack.store.published("signed", LATEST.date()).exists()
-    (question,) = world.client.api("GET", details)["hitl_details"]
-    report = Path(question["body"].split("`")[1])
-    assert report.name == "report.html"
-    assert report.exists()
+    assert "The gate passed it: all " in question["body"]
+    assert f"{world.stack.url}/murmur/releases/signed/{LATEST.date()}/report" in question["body"]
+    assert "This is the first release of its name." in question["body"]
+    assert str(world.root) not in question["body"]
+    (waiting,) = [one for one in alerts if one["event"] == "approval"]
+    assert waiting["release"] == "signed"
+    assert waiting["decide"].endswith("/tasks/approve/required_actions")
     answer = f"/dags/release_signed/dagRuns/{run_id}/taskInstances/approve/-1/hitlDetails"
+    world.client.api("PATCH", answer, {"chosen_options": ["Reject"], "params_input": {}})
+    assert world.client.wait("release_signed", run_id, WAIT_SECONDS) == "failed"
+    assert world.note_of(run_id, "signed").startswith("Verdict: **passed, not approved**")
+    assert not world.stack.store.published("signed", LATEST.date()).exists()
+    assert [one["summary"] for one in alerts if one.get("task") == "approve"] == [
+        f"signed {LATEST.date()}: a person rejected it, or nobody answered in time"
+    ]
+    body = {"dry_run": False, "dag_run_id": run_id, "task_ids": ["approve", "publish"], "only_failed": False}
+    world.client.api("POST", "/dags/release_signed/clearTaskInstances", body)
+    wait_for(lambda: world.tasks_of(run_id, "signed")["approve"]["state"] == "awaiting_input", "the question")
+    # Airflow fails a task that goes on before its scheduler has seen that the asking half ended; no person is so quick.
+    time.sleep(SECONDS_TO_READ)
     world.client.api("PATCH", answer, {"chosen_options": ["Approve"], "params_input": {}})
     assert world.client.wait("release_signed", run_id, WAIT_SECONDS) == "success"
     assert (world.stack.store.published("signed", LATEST.date()) / "manifest.json").exists()
+    record = read_json(world.stack.store.private("signed", LATEST.date()) / "approval.json")
+    assert (record["approved_by"], record["approved_in"]) == (UI_USER, "airflow")
+    assert world.note_of(run_id, "signed").startswith("Verdict: **published**")
 
 
-def test_refused(world):
-    """A refused release fails without a retry, and the log names the check."""
+def test_refused(world, alerts):
+    """A refused release fails without a retry; log, note and alert name the check in a few lines without a stack."""
     assert world.client.wait("release_refused", world.refused, WAIT_SECONDS) == "failed"
     tasks = world.tasks_of(world.refused, "refused")
     assert tasks["validate"]["state"] == "failed"
     assert tasks["validate"]["try_number"] == 1
     assert tasks["publish"]["state"] == "upstream_failed"
-    log = "\n".join(world.client.log("release_refused", world.refused, "validate", 1))
-    assert "the gate refused this release" in log
-    assert "homogeneity: " in log
-    assert "report.html" in log
+    lines = world.client.log("release_refused", world.refused, "validate", 1)
+    log = "\n".join(lines)
+    report = f"{world.stack.url}/murmur/releases/refused/{LATEST.date()}/report"
+    assert f"REFUSED refused {LATEST.date()}: nothing is published. The gate refused it: " in log
+    assert "  homogeneity: measured 0." in log
+    assert f"report: {report}" in log
+    assert "to do: " in log
+    assert "Traceback" not in log
+    assert "Refused:" not in log  # an exception in the log would have a stack of files
+    place = f"/dags/release_refused/dagRuns/{world.refused}/taskInstances/validate/logs/1"
+    content = world.client.api("GET", place, parameters={"full_content": True})["content"]
+    assert not any(entry.get("error_detail") for entry in content if isinstance(entry, dict))
     assert not world.stack.store.published("refused", LATEST.date()).exists()
+    note = world.note_of(world.refused, "refused")
+    assert note.startswith("Verdict: **refused** by ")
+    assert f"; nothing is published. [Report]({report})" in note
+    assert "- **homogeneity**: measured 0." in note
+    (alert,) = [one for one in alerts if (one["release"], one["event"]) == ("refused", "refused")]
+    assert "homogeneity" in [one["name"] for one in alert["failed"]]
+    assert alert["report"] == report
+
+
+def raw_status(world, path: str, token: str | None = None) -> int:
+    """Ask for exactly this path: other clients would remove `..` before they send it."""
+    connection = http.client.HTTPConnection("127.0.0.1", world.stack.port, timeout=60)
+    connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+def token_of(world) -> str:
+    """Return what the account of `make ui` signs in with."""
+    account = {"username": UI_USER, "password": ui_password(world.stack.state)}
+    return httpx.post(f"{world.stack.url}/auth/token", json=account).json()["access_token"]
+
+
+def test_pages(world):
+    """The pages are served to who has signed in, anonymous visitors get nothing, and no `..` leads anywhere."""
+    token, report = token_of(world), f"/murmur/releases/refused/{LATEST.date()}/report"
+    for path in (
+        "/murmur/",
+        "/murmur/releases/refused",
+        report,
+        f"/murmur/runs/release_refused/{world.refused}",
+    ):
+        anonymous = httpx.get(world.stack.url + path)
+        assert anonymous.status_code == 401
+        assert "refused" not in anonymous.text
+        assert raw_status(world, path, "forged") == 403
+        answer = httpx.get(world.stack.url + path, headers={"Authorization": f"Bearer {token}"})
+        assert answer.status_code == 200
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "script-src 'none'" in answer.headers["content-security-policy"]
+    signed_in = {"Authorization": f"Bearer {token}"}
+    assert "homogeneity" in httpx.get(f"{world.stack.url}/murmur/", headers=signed_in).text
+    assert "homogeneity" in httpx.get(world.stack.url + report, headers=signed_in).text
+    undated = f"{world.stack.url}/murmur/runs/release_refused/{world.undated}"
+    assert httpx.get(undated, headers=signed_in).status_code == 404
+    for up in ("..", "%2e%2e", "%2E%2e", "..%2f..", "%252e%252e", "..%5c", "%c0%ae%c0%ae"):
+        for path in (f"/murmur/releases/{up}/{up}/report", f"/murmur/releases/refused/{up}/report"):
+            assert raw_status(world, path, token) in (403, 404)
+            assert raw_status(world, path) in (401, 404)
+
+
+@pytest.mark.skipif(PROGRAM is None, reason=MISSING)
+def test_pages_in_a_browser(world, tmp_path):
+    """Login, releases, DAG, refused run and its report work in a browser; nothing is asked of other hosts."""
+    url, place = world.stack.url, Path(SCREENSHOTS or tmp_path)
+    run = f"{url}/dags/release_refused/runs/{quote(world.refused, safe='')}"
+    shown = {
+        "releases": (url + RELEASES_PAGE, "homogeneity", True),
+        "dag": (f"{url}/dags/release_refused", "release_refused", False),
+        "run": (run, "homogeneity", False),
+        "report": (f"{run}/plugin/report", "homogeneity", True),
+    }
+    with browser() as tab:
+        tab.look(width=1440)
+        tab.open(url + RELEASES_PAGE, text="Password")
+        tab.screenshot(place / "login.png")
+        tab.sign_in(url, token_of(world))
+        for width, dark in ((1440, False), (390, True)):
+            tab.look(width=width, dark=dark)
+            for name, (address, text, framed) in shown.items():
+                tab.open(address, text=text, frame=framed)
+                tab.screenshot(place / f"{name}-{width}-{'dark' if dark else 'light'}.png")
+            tab.open(f"{url}/murmur/", text="homogeneity")
+            assert tab.overflow() <= 0
+            # The style of the reports, which the pages share, must not fade a word.
+            faded = (
+                "[...document.querySelectorAll('main *')].filter(e => getComputedStyle(e).opacity < 1).length"
+            )
+            assert tab.run(faded) == 0
+            tab.open(f"{url}/murmur/releases/refused", text="homogeneity")
+            assert tab.overflow() <= 0
+        assert tab.foreign_requests(url) == []
+    assert len(list(place.glob("*.png"))) >= 9
+
+
+def test_refused_cohort_waits(world):
+    """Newcomers whom the gate refuses wait; Airflow publishes the carried-over groups, and the owner learns why."""
+    assert world.client.wait("release_waiting", world.waiting, WAIT_SECONDS) == "success"
+    place = f"/dags/release_waiting/dagRuns/{world.waiting}/taskInstances/validate/xcomEntries/return_value"
+    value = world.client.api("GET", place)["value"]
+    refused = (json.loads(value) if isinstance(value, str) else value)["counts"]["refused_cohort"]
+    assert "homogeneity" in refused["failed"]
+    assert refused["newcomers"] >= 50
+    log = "\n".join(world.client.log("release_waiting", world.waiting, "validate", 1))
+    assert f"cohort of {refused['newcomers']} newcomers refused by" in log
+    first, second = (world.stack.store.published("waiting", day) for day in SNAPSHOTS[:2])
+    users = [json.loads((one / "manifest.json").read_text())["counts"]["users"] for one in (first, second)]
+    assert users[0] == users[1] == 600
+    public = b"".join(file.read_bytes() for file in second.iterdir())
+    assert b"refused_cohort" not in public
+    assert b"newcomers refused" not in public
 
 
 def test_no_logical_date(world):
@@ -305,7 +388,7 @@ def test_broken_file(world):
     assert "broken.toml" in error["stack_trace"]
     assert "release.shedule: unknown key" in error["stack_trace"]
     dags = world.client.api("GET", "/dags")["dags"]
-    names = ("monthly", "signed", "refused")
+    names = ("monthly", "signed", "refused", "waiting")
     assert {dag["dag_id"] for dag in dags} == {
         f"{does}_{name}" for name in names for does in ("release", "withdraw")
     }
@@ -434,10 +517,3 @@ def test_stop(world, left_behind):
     world.stack.stop()
     assert time.monotonic() - begun < 25
     assert left_behind(world.root, database) == []
-
-
-def wait_for(condition, what: str, timeout: float = WAIT_SECONDS) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not come"
-        time.sleep(1)  # every look costs Airflow a few hundredths of a second
