@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from checks.evidence.method_rules import rules_of
 from checks.evidence.release import Release
 from checks.report.rendering import render_markdown
 from checks.report.words import MethodWords
@@ -12,6 +13,11 @@ def write_readme(release_dir: Path, method: MethodWords) -> None:
     """Write README.md into the release's directory."""
     release = Release(release_dir)
     manifest = release.manifest
+    if rules_of(manifest["method"]).is_synthetic:
+        about = {"manifest": manifest, "counts": manifest["counts"], "privacy": manifest["privacy"]}
+        text = render_markdown("synthetic_README.md.j2", method=method, **about)
+        write_bytes(release_dir / "README.md", text.encode())
+        return
     text = render_markdown(
         "README.md.j2",
         release=release,
