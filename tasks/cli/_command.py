@@ -16,16 +16,22 @@ DONE, FAILED, BAD_USAGE, REFUSED = 0, 1, 2, 3  # exit codes
 
 @dataclass(frozen=True)
 class CommandResult:
-    """Hold the JSON object that answers a command, and the exit code."""
+    """Hold the JSON object that answers a command, and the exit code.
+
+    `end` are the few lines that a person reads instead of tables (rich markup; tasks/cli/_short_ends.py); the tables
+    are printed before them with --verbose. Without them the tables are printed.
+    """
 
     answer: dict[str, Any]
     exit_code: int = DONE
+    end: tuple[str, ...] = ()
+    plain: str | None = None  # printed as it is, for another program to read
 
 
 class Command(Protocol):
     """Describe a command file."""
 
-    HELP: str
+    HELP: str  # and optionally EPILOG: a function that returns what `--help` prints below the arguments
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments of the command."""
@@ -90,8 +96,21 @@ def require_own_private(published: Path, private: Path) -> None:
         )
 
 
+def naming_checks() -> set[str]:
+    """Return the checks that try to name people: those with the limit 1/k, without those that undo a disguise."""
+    from checks.registry import registered
+
+    return {
+        name
+        for name, check in registered().items()
+        if check.threshold == 1.0 and not name.endswith("-reconstruction")
+    }
+
+
 def verdict_result(verdict: "Verdict", published: Path) -> CommandResult:
     """Return the answer of a command that judges an existing release."""
+    from tasks.cli._short_ends import end_of_judgement
+
     answer = {
         "status": "passed" if verdict.passed else "refused",
         "verdict": verdict.headline,
@@ -99,4 +118,5 @@ def verdict_result(verdict: "Verdict", published: Path) -> CommandResult:
         "published": str(published),
         "checks": [check.to_json() for check in verdict.checks],
     }
-    return CommandResult(answer, DONE if verdict.passed else REFUSED)
+    end = end_of_judgement(answer, f"{published.parent.name} {published.name}", naming_checks())
+    return CommandResult(answer, DONE if verdict.passed else REFUSED, tuple(end))

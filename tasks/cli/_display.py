@@ -2,6 +2,7 @@
 
 import contextlib
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,11 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from tasks.cli._calendar_table import show_calendars
+from tasks.cli._check_tables import show_attacks, show_checks
 from tasks.cli._outlook_table import show_outlook
+from tasks.cli._plan_table import show_plan
+from tasks.cli._words import name_of, text, value_of
 from tasks.progress import Progress as ProgressReport
 from tasks.progress import log_progress
 from tasks.studies.compare.plot import label
@@ -27,6 +32,16 @@ UTILITY = {
     "kendall_tau": "τ\nlists",
     "kendall_tau_rmse": "τ\nratings",
     "target_deviation_rmse": "own\nprofile",
+}
+RANKING = {
+    "own_history_ndcg": "own\nhistory",
+    "group_history_ndcg": "group's\nprofile",
+    "popularity_ndcg": "popularity",
+    "original_ndcg": "original",
+    "own_history_recall": "own\nhistory",
+    "group_history_recall": "group's\nprofile",
+    "popularity_recall": "popularity",
+    "original_recall": "original",
 }
 FIGURE_WIDTH = 9  # of a column with a sign and three digits
 
@@ -49,36 +64,68 @@ def progress_bars() -> Iterator[ProgressReport]:
         yield report
 
 
+def show_end(lines: tuple[str, ...], *, refused: bool = False) -> None:
+    """Print the few lines in which a command says how it ended; a refusal goes to stderr, as every error."""
+    for line in lines:
+        (ERR if refused else OUT).print(line, soft_wrap=True)
+
+
 def show(result: dict[str, Any]) -> None:
     """Print an answer: its plain values, then its tables."""
     if "original" in result:
         _comparison(result)
         return
+    if "calendars" in result:
+        show_calendars(result, OUT)
+        return
+    if "trials" in result:
+        show_plan(result, OUT)
+        return
     if "outlook" in result:
         show_outlook(result, OUT)
         return
+    _values(result)
+    if result.get("rows"):
+        _rows("first rows (users hidden)", result["rows"])
+    if result.get("checks"):
+        applicable = [check for check in result["checks"] if check.get("applicable", True)]
+        show_checks("checks", applicable, OUT)
+        _not_applicable([check for check in result["checks"] if check not in applicable])
+    if result.get("cells"):
+        _rows("", result["cells"])
+    if result.get("results"):
+        show_attacks(result["results"], OUT)
+    if result.get("advice"):
+        _rows("mention these items to match more users", result["advice"])
+
+
+def _values(result: dict[str, Any]) -> None:
+    """Print the values of an answer that need no table of several columns."""
     for key, value in result.items():
         if key in ("checks", "cells", "rows", "results", "advice", "larger_k"):  # the refusal says which k
             continue
         if key in ("releases", "budget", "problems"):
             _ledger_table(key, value)
             continue
-        if isinstance(value, dict):
-            _pairs(key, _sum_inner_runs(value) if key == "seconds" else value)
+        if key == "notes":
+            for note in value:
+                OUT.print(f"[yellow]note[/yellow]  {escape(note)}")
+        elif key == "spent":
+            _privacy_budget(value)
+        elif isinstance(value, dict):
+            _pairs(key, _shown(key, value))
         elif value is not None:
-            OUT.print(f"[bold]{escape(key)}[/bold]  {escape(_text(value))}")
-    if result.get("rows"):
-        _rows("first rows (users hidden)", result["rows"])
-    if result.get("checks"):
-        applicable = [check for check in result["checks"] if check.get("applicable", True)]
-        _checks("checks", applicable)
-        _checks("not applicable to this release", [c for c in result["checks"] if c not in applicable])
-    if result.get("cells"):
-        _rows("", result["cells"])
-    if result.get("results"):
-        _attacks(result["results"])
-    if result.get("advice"):
-        _rows("mention these items to match more users", result["advice"])
+            OUT.print(f"[bold]{escape(name_of(key))}[/bold]  {escape(value_of(key, value))}")
+
+
+def _shown(key: str, value: dict[str, Any]) -> dict[str, Any]:
+    """Return what is printed of an object: inner runs as one sum each, and no parts of the figures of ranking."""
+    if key == "seconds":
+        return _sum_inner_runs(value)
+    if key == "utility" and value.get("ranking"):
+        ranking = {name: found for name, found in value["ranking"].items() if name in RANKING}
+        return {name: found for name, found in value.items() if name != "ranking"} | ranking
+    return value
 
 
 def _ledger_table(title: str, values: list[Any]) -> None:
@@ -87,44 +134,33 @@ def _ledger_table(title: str, values: list[Any]) -> None:
         _rows(title, [one if isinstance(one, dict) else {"what is wrong": one} for one in values])
 
 
+def _privacy_budget(spent: dict[str, Any] | None) -> None:
+    """Print what was spent of a privacy budget, by period and in all; None: no release has a budget."""
+    if spent is not None:
+        _rows("privacy budget", [*spent["periods"], spent["lifetime"]])
+        for words in [*spent["changes"], spent["note"]]:
+            OUT.print(escape(words))
+
+
 def _pairs(title: str, values: dict[str, Any]) -> None:
-    table = Table(title=title, title_justify="left", show_header=False, box=None)
+    table = Table(title=name_of(title), title_justify="left", show_header=False, box=None)
     for key, value in values.items():
-        table.add_row(escape(str(key)), escape(_text(value)))
+        shown = key if title == "seconds" else name_of(key, title)
+        table.add_row(escape(shown), escape(value_of(key, value, title)))
     if values:
         OUT.print(table)
 
 
-def _checks(title: str, checks: list[dict[str, Any]]) -> None:
-    if not checks:
-        return
-    table = Table(title=title, title_justify="left")
-    for column in ("check", "verdict", "observed", "interval", "threshold", "n", "what it says"):
-        table.add_column(column)
-    for check in checks:
-        advisory = check["severity"] == "advisory"
-        verdict = (
-            "not applicable"
-            if not check.get("applicable", True)
-            else "[green]passed[/green]"
-            if check["passed"]
-            else "[yellow]advisory[/yellow]"
-            if advisory
-            else "[red]FAILED (void)[/red]"
-            if check.get("void")
-            else "[red]FAILED[/red]"
-        )
-        interval = "" if check["ci_low"] is None else f"{_text(check['ci_low'])} – {_text(check['ci_high'])}"
-        table.add_row(
-            escape(check["name"]),
-            verdict,
-            _text(check["observed"]),
-            interval,
-            _text(check["threshold"]),
-            _text(check["n"]),
-            escape(check["detail"]),
-        )
-    OUT.print(table)
+def _not_applicable(checks: list[dict[str, Any]]) -> None:
+    """Print the checks that do not apply; one line for all that do not for the same reason."""
+    said = Counter(check["detail"] for check in checks)
+    for words, times in said.items():
+        if times > 1:
+            names = ", ".join(check["name"] for check in checks if check["detail"] == words)
+            OUT.print(f"[bold]not applicable[/bold]  {escape(names)}: {escape(words)}")
+    show_checks(
+        "not applicable to this release", [check for check in checks if said[check["detail"]] == 1], OUT
+    )
 
 
 def _sum_inner_runs(seconds: dict[str, float]) -> dict[str, float]:
@@ -134,38 +170,6 @@ def _sum_inner_runs(seconds: dict[str, float]) -> dict[str, float]:
         run, _, _ = name.rpartition(" ")
         total[run or name] = round(total.get(run or name, 0.0) + value, 3)
     return total
-
-
-def _attacks(results: list[dict[str, Any]]) -> None:
-    table = Table(title="success of the attack, by attacker knowledge", title_justify="left")
-    columns = (
-        "knowledge",
-        "n",
-        "risk",
-        "95 % interval",
-        "baseline",
-        "residual",
-        "first person",
-        "first record",
-    )
-    for column in (*columns, "more"):
-        table.add_column(column)
-    usual = {"attack", "target", "knowledge", "n", "successes", "risk", "ci_low", "ci_high", "baseline"}
-    usual |= {"residual", "top", "group_top"}
-    for found in results:
-        more = {key: value for key, value in found.items() if key not in usual}
-        table.add_row(
-            escape(found["knowledge"]),
-            _text(found["n"]),
-            _text(found["risk"]),
-            f"{_text(found['ci_low'])} – {_text(found['ci_high'])}",
-            _text(found["baseline"]),
-            _text(found["residual"]),
-            _text(found["top"].get("1")),
-            _text(found["group_top"].get("1")),
-            escape(_text(more)),
-        )
-    OUT.print(table)
 
 
 def _comparison(result: dict[str, Any]) -> None:
@@ -178,7 +182,7 @@ def _comparison(result: dict[str, Any]) -> None:
     risks = Table(title=f"{result['dataset']}, {result['snapshot']}: risk", title_justify="left")
     for column in ("", "verdict", "worst risk", "by", "CPU-s"):
         risks.add_column(column)
-    colours = {"published": "green", "refused": "red", "failed": "yellow"}
+    colours = {"passed": "green", "refused": "red", "failed": "yellow"}
     for number, row in rows.items():
         status = row.get("status", "")
         # The seconds of the shadow run and of the runs with sybils are part of those of evaluate.
@@ -189,7 +193,7 @@ def _comparison(result: dict[str, Any]) -> None:
             number,
             f"[{colours[status]}]{status}" if status else "",
             _figure(row["worst_risk"]),
-            _text(row["worst_attack"]),
+            text(row["worst_attack"]),
             f"{spent:,.0f}",
         )
     OUT.print(risks)
@@ -199,6 +203,16 @@ def _comparison(result: dict[str, Any]) -> None:
     for number, row in rows.items():
         utility.add_row(number, *(_figure(row["utility"].get(name)) for name in UTILITY))
     OUT.print(utility)
+    for measure, ending in (("nDCG@10", "_ndcg"), ("Recall@10", "_recall")):
+        title = f"{measure} of what is learnt from the release and asked with"
+        ranking = Table(title=title, title_justify="left")
+        names = [name for name in RANKING if name.endswith(ending)]
+        for column in ("", *(RANKING[name] for name in names)):
+            ranking.add_column(column)
+        for number, row in rows.items():
+            found = row["utility"].get("ranking") or {}
+            ranking.add_row(number, *(_figure(found.get(name)) for name in names))
+        OUT.print(ranking)
     attacks = list(result["original"]["risk"])
     numbers = list(rows)
     room = max(1, (OUT.width - 4 - max(map(len, attacks), default=0)) // FIGURE_WIDTH)
@@ -232,21 +246,7 @@ def _figure(value: float | None) -> str:
 def _rows(title: str, rows: list[dict[str, Any]]) -> None:
     table = Table(title=title or None, title_justify="left")
     for column in rows[0]:
-        table.add_column(str(column))
+        table.add_column(name_of(str(column)))
     for row in rows:
-        table.add_row(*(escape(_text(value)) for value in row.values()))
+        table.add_row(*(escape(value_of(key, value)) for key, value in row.items()))
     OUT.print(table)
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_text(part)}" for key, part in value.items())
-    return str(value)

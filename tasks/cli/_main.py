@@ -4,6 +4,7 @@ Results go to stdout (a table, or one JSON object with --json), progress, logs a
 """
 
 import argparse
+import errno
 import importlib
 import json
 import logging
@@ -13,30 +14,58 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn, cast
 
-from tasks.cli._command import FAILED, Command, CommandResult
+from tasks.cli._command import DONE, FAILED, REFUSED, Command, CommandResult
 from tasks.errors import MurmurError, UsageError, place_of
+
+FILE_ERRORS = (
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ENOSPC,
+    errno.EDQUOT,
+)
+FIRST_STEPS = """Publish rating data without disclosing who rated what. Begin with these three:
+
+  murmur attack scoreboard-rh --source ratings.csv --format csv --scale 1,5
+      how exposed are these data today, with only the names removed?
+  murmur init NAME
+      write a commented release file; `murmur check FILE` examines it
+  murmur run FILE --snapshot YYYY-MM-DD
+      make the release, attack it, and publish it only if the attacks fail
+
+`murmur --help` lists all commands, `murmur COMMAND --help` explains one."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 2 bad usage or input, 3 refused, 1 anything else."""
     given = sys.argv[1:] if arguments is None else arguments
+    if not given:
+        print(FIRST_STEPS)  # noqa: T201 - what a newcomer needs
+        return DONE
     _exit_normally_on_sigterm()
     try:
-        options = _make_parser().parse_args(_join_scale(given))
+        options = make_parser().parse_args(_join_scale(given))
         _configure_logging(verbose=options.verbose)
         result = options.run(options)
     except (Exception, KeyboardInterrupt) as problem:
         result = _explain(problem)
     if "--json" in given:
         print(json.dumps(result.answer, allow_nan=False))  # noqa: T201 - the command's answer
+    elif result.plain is not None:
+        print(result.plain, end="")  # noqa: T201 - text for another program
     elif result.answer.get("status") != "error":
-        from tasks.cli._display import show
+        from tasks.cli._display import show, show_end
 
-        show(result.answer)
+        if not result.end or "--verbose" in given:
+            show(result.answer)
+        show_end(result.end, refused=result.exit_code == REFUSED)
     return result.exit_code
 
 
@@ -51,20 +80,31 @@ def find_commands() -> dict[str, Command]:
 class _Parser(argparse.ArgumentParser):
     """Raise an error for wrong arguments instead of printing it, so that it is reported like any other."""
 
+    late_epilog: Callable[[], str] | None = None  # made only where it is shown
+
+    def format_help(self) -> str:
+        """Return the help, with the part that is made late."""
+        if self.late_epilog is not None:
+            self.epilog, self.formatter_class = self.late_epilog(), argparse.RawDescriptionHelpFormatter
+        return super().format_help()
+
     def error(self, message: str) -> NoReturn:
         """Refuse the arguments."""
         raise UsageError(message, where=self.prog, remedy=f"run `{self.prog} --help` for the arguments")
 
 
-def _make_parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
     parser = _Parser(prog="murmur", description="Publish rating data without disclosing who rated what.")
     parser.add_argument("--version", action="version", version=f"murmur {version('murmuration')}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, command in find_commands().items():
         subparser = subparsers.add_parser(name, help=command.HELP, description=_sentence(command.HELP))
+        subparser.late_epilog = getattr(command, "EPILOG", None)
         command.add_arguments(subparser)
         subparser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
-        subparser.add_argument("--verbose", action="store_true", help="log every step to stderr")
+        verbose = "log every step to stderr, and print every figure"
+        subparser.add_argument("--verbose", action="store_true", help=verbose)
         subparser.set_defaults(run=command.run)
     return parser
 
@@ -89,16 +129,21 @@ def _explain(problem: BaseException) -> CommandResult:
     if isinstance(problem, MurmurError):
         _print_error(str(problem))
         return _error_result(problem.what, problem.where, problem.remedy, problem.exit_code)
+    where = ""
     if isinstance(problem, KeyboardInterrupt):
         what, remedy = "interrupted", ""
+    elif isinstance(problem, OSError) and problem.filename and problem.errno in FILE_ERRORS:
+        # A path is named by the owner or by us, and holds no source id.
+        what, where = f"a file cannot be read or written: {problem.strerror}", str(problem.filename)
+        remedy = "check the path, its rights and the disk, then run it again"
     else:
         # The text of a foreign exception may contain a source id: show its type and place only.
         if os.environ.get("MURMUR_TRACEBACK"):
             traceback.print_exception(problem)
         what = f"unexpected {place_of(problem)}"
         remedy = "set MURMUR_TRACEBACK=1 to see the traceback (it may contain private data)"
-    _print_error(str(MurmurError(what, remedy=remedy)))
-    return _error_result(what, "", remedy, FAILED)
+    _print_error(str(MurmurError(what, where=where, remedy=remedy)))
+    return _error_result(what, where, remedy, FAILED)
 
 
 def _error_result(what: str, where: str, remedy: str, exit_code: int) -> CommandResult:
@@ -108,7 +153,11 @@ def _error_result(what: str, where: str, remedy: str, exit_code: int) -> Command
 
 
 def _print_error(message: str) -> None:
-    print(message, file=sys.stderr)  # noqa: T201 - errors go to stderr
+    """Print what is wrong, on a terminal in red, and below it where and what to do."""
+    what, newline, rest = message.partition("\n")
+    if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+        what = f"\033[1;31m{what}\033[0m"
+    print(f"{what}{newline}{rest}", file=sys.stderr)  # noqa: T201 - errors go to stderr
 
 
 def _exit_normally_on_sigterm() -> None:
@@ -126,5 +175,7 @@ def _configure_logging(*, verbose: bool) -> None:
     """Log to stderr: of our own steps everything if asked to, of libraries errors only."""
     logging.basicConfig(level=logging.ERROR, format="%(message)s", stream=sys.stderr, force=True)
     logging.getLogger("murmur").setLevel(logging.INFO if verbose else logging.WARNING)
-    for name in ("distributed", "matplotlib"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    logging.getLogger("distributed").setLevel(
+        logging.CRITICAL
+    )  # its errors are raised here (tasks/engine.py)
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)

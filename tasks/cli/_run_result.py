@@ -40,6 +40,10 @@ def _current_directory(config: ReleaseConfig, snapshot: datetime.date, store: St
     return found.directory
 
 
+def _has_figures(utility: Path) -> bool:
+    return any((utility / name).exists() for name in ("heldout.parquet", "ranking.parquet"))
+
+
 def describe(
     config: ReleaseConfig, snapshot: datetime.date, store: Store, refusal: Refused | None, *, judged: bool
 ) -> dict[str, Any]:
@@ -54,8 +58,12 @@ def describe(
         where, utility = published, private / "utility"
     manifest = read_json(where / "manifest.json") if where and (where / "manifest.json").exists() else {}
     checks = manifest.get("checks", [])
-    judgement = (private if refusal is None else validated / "private") / "verdict.json"
+    owner = private if refusal is None else validated / "private"
+    judgement = owner / "verdict.json"
     judged_as = read_json(judgement) if checks and judgement.exists() else None
+    if config.privacy.budget is not None and judged_as is not None:
+        # The public has neither figures nor an outcome of utility of such a release; whoever runs it is its owner.
+        checks, where = judged_as["checks"], owner
     attempts = None if judged_as is None else judged_as.get("attempts", 1)
     verdict = Verdict([CheckResult.from_json(line) for line in checks], attempts or 1)
     return {
@@ -67,9 +75,12 @@ def describe(
         "published": None if refusal else str(published),
         "candidate": str(where) if isinstance(refusal, AwaitsApproval) else None,
         "private": str(private),
-        "report": str(where / "report.html") if where else None,
+        # What was refused concerns the owner alone; the public edition says nothing of remedies.
+        "report": None
+        if where is None
+        else str((validated / "private" if refusal else where) / "report.html"),
         "checks": checks,
         # Where nobody is released for the first time, no utility is measured.
-        "utility": summary(utility) if utility and (utility / "heldout.parquet").exists() else {},
+        "utility": summary(utility) if utility and _has_figures(utility) else {},
         "counts": manifest.get("counts", {}),
     }

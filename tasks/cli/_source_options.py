@@ -13,7 +13,13 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare where the ratings are and how to read them."""
     source = parser.add_argument_group("source")
     source.add_argument("--source", default=None, metavar="PATH", help="file or directory of ratings")
-    source.add_argument("--format", default=None, choices=formats.names(), help="format of --source")
+    source.add_argument(
+        "--format",
+        default=None,
+        choices=formats.names(),
+        metavar="FORMAT",
+        help=f"format of --source: {', '.join(formats.names())}",
+    )
     source.add_argument(
         "--config",
         default=None,

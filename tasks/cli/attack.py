@@ -2,6 +2,7 @@
 
 import argparse
 import datetime
+import textwrap
 from pathlib import Path
 
 from tasks.cli._command import (
@@ -17,17 +18,32 @@ from tasks.cli._source_options import (
     source_from_options,
 )
 from tasks.config import snapshot_date
-from tasks.config.gate import check_names
+from tasks.config.gate import check_names, check_summaries
 from tasks.errors import UsageError
+from tasks.store import read_json
 
 HELP = "run one attack on raw data or on a release; or `advise` on public mentions"
 ADVISE = "advise"
+HELP_WIDTH = 80
+
+
+def EPILOG() -> str:
+    """Return every attack with what it does."""
+    lines = {**check_summaries(("attacks",)), ADVISE: "Suggest further mentions that mislead an attacker"}
+    width = max(map(len, lines)) + 2
+    told = [
+        textwrap.wrap(words, HELP_WIDTH - width - 2, break_on_hyphens=False, break_long_words=False)
+        for words in lines.values()
+    ]
+    indent = "\n" + " " * (width + 2)
+    rows = (f"  {name:<{width}}" + indent.join(words) for name, words in zip(lines, told, strict=True))
+    return "attacks:\n" + "\n".join(rows)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the attack, its target, and what `advise` needs."""
     attacks = [*check_names(("attacks",)), ADVISE]
-    parser.add_argument("name", choices=attacks, metavar="NAME", help=f"one of: {', '.join(attacks)}")
+    parser.add_argument("name", choices=attacks, metavar="NAME", help="one of those below")
     parser.add_argument(
         "--release", default=None, metavar="DIR", help="attack this published release, not the raw data"
     )
@@ -64,6 +80,8 @@ def run(options: argparse.Namespace) -> CommandResult:
     """Run the attack with every model of attacker knowledge, or the advisor."""
     from checks.evidence.opened_cases import raw_case, released_case
     from checks.gate import run_attack
+    from tasks.cli._kernels import compile_once
+    from tasks.cli._short_ends import end_of_attack
     from tasks.engine import engine
     from tasks.store import owner_only
 
@@ -83,6 +101,7 @@ def run(options: argparse.Namespace) -> CommandResult:
             where="--snapshot",
             remedy="give the snapshot date, YYYY-MM-DD",
         )
+    compile_once()
     with owner_only(), engine() as workers:
         if published and private:
             case = released_case(published, private, source, snapshot, workers, protect)
@@ -92,7 +111,16 @@ def run(options: argparse.Namespace) -> CommandResult:
             from checks.linkage.advice import advise
 
             return CommandResult({"status": "done", **advise(case, *_read_mentions(options), options.most)})
-        return CommandResult(run_attack(options.name, case))
+        answer = run_attack(options.name, case)
+    return CommandResult(answer, end=tuple(end_of_attack(answer, _promised_k(published))))
+
+
+def _promised_k(published: Path | None) -> int | None:
+    """Return the k that a release promises; None for raw data and where the manifest is unreadable."""
+    try:
+        return int(read_json(published / "manifest.json")["privacy"]["k"]) if published else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _refuse_contradictions(options: argparse.Namespace) -> None:

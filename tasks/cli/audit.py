@@ -31,6 +31,7 @@ def run(options: argparse.Namespace) -> CommandResult:
     from checks.gate import audit
     from checks.stats import corrected_for
     from tasks.cli._display import progress_bars
+    from tasks.cli._kernels import compile_once
     from tasks.data.attempts import count_for_audit
     from tasks.engine import engine
     from tasks.store import owner_only
@@ -41,6 +42,7 @@ def run(options: argparse.Namespace) -> CommandResult:
     require_own_private(published, private)
     source, thresholds = source_from_options(options, published)
     protect = protected_attributes_from_options(options, source, private)
+    compile_once()
     attempts = count_for_audit(private, published)
     with owner_only(), engine() as workers, progress_bars() as progress, corrected_for(attempts):
         report = functools.partial(progress, "audit")

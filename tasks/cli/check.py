@@ -1,6 +1,7 @@
 """Validate a configuration and its source without making a release."""
 
 import argparse
+import functools
 
 from tasks.cli._command import CommandResult, add_snapshot
 from tasks.config import load, snapshot_date
@@ -15,9 +16,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> CommandResult:
-    """Validate the file, and read a sample of its source."""
+    """Validate the file, and read its source once."""
+    from tasks.cli._display import progress_bars
     from tasks.cli._preview import preview
+    from tasks.cli._short_ends import end_of_check
 
     config = load(options.config)
     snapshot = snapshot_date(options.snapshot) if options.snapshot else config.release.start_date
-    return CommandResult({"status": "valid", "config": options.config, **preview(config, snapshot)})
+    with progress_bars() as progress:
+        seen = preview(config, snapshot, functools.partial(progress, "check"))
+    end = end_of_check(seen, options.config, snapshot.isoformat())
+    return CommandResult({"status": "valid", "config": options.config, **seen}, end=tuple(end))

@@ -27,11 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> CommandResult:
     """Make and judge a candidate per method; a refused one is a result like any other."""
     from tasks.cli._display import progress_bars
+    from tasks.cli._kernels import compile_once
     from tasks.store import Store
     from tasks.studies.compare.comparison import compare
 
     config, snapshot = load(options.config), snapshot_date(options.snapshot)
     plot = Path(options.plot) if options.plot else None
     store = Store(options.store)
+    compile_once()
     with progress_bars() as progress:
         return CommandResult(compare(config, snapshot, store, options.methods, plot=plot, progress=progress))

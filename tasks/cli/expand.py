@@ -13,10 +13,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the release, the format and the place to write to."""
     parser.add_argument("published", metavar="PUBLISHED", help="directory of the published release")
     parser.add_argument(
-        "--to", required=True, choices=["csv", "movielens", "recbole"], help="format of the rows"
+        "--to",
+        required=True,
+        choices=["csv", "movielens", "recbole", "support"],
+        help="format of the rows; support: "
+        "a csv file of (group, size, item, raters), of releases with counts of raters",
     )
     parser.add_argument(
-        "out", metavar="OUT", help="csv: a file; movielens, recbole: a directory; must not exist yet"
+        "out", metavar="OUT", help="csv, support: a file; movielens, recbole: a directory; must not exist yet"
     )
     parser.add_argument(
         "--earlier",
@@ -36,6 +40,10 @@ def run(options: argparse.Namespace) -> CommandResult:
     earlier = [Path(place) for place in options.earlier]
     for place in (*earlier, Path(options.published)):
         require_offered(place)
+    if options.to == "support":
+        from tasks.data.expand_support import expand_support
+
+        return CommandResult(expand_support(Path(options.published), Path(options.out)))
     with progress_bars() as progress:
         report = functools.partial(progress, "expand")
         return CommandResult(expand(Path(options.published), options.to, Path(options.out), report, earlier))

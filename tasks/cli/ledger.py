@@ -22,11 +22,12 @@ def run(options: argparse.Namespace) -> CommandResult:
     from tasks.series.overview import describe
     from tasks.store import Store
 
-    population, store = load(options.config).population, Store(options.store)
+    config, store = load(options.config), Store(options.store)
+    population = config.population
     if not Ledger.exists(store, population):
         return CommandResult({"status": "empty", "population": population, "releases": []})
     with Ledger.open(store, population) as ledger:
-        answer = {"status": "read", **describe(ledger, store)}
+        answer = {"status": "read", **describe(ledger, store, config.privacy.budget)}
         if not options.check:
             return CommandResult(answer)
         problems = ledger.problems(store)

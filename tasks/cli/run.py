@@ -5,7 +5,7 @@ import datetime
 import sys
 from typing import TYPE_CHECKING, Any
 
-from tasks.cli._command import DONE, REFUSED, CommandResult, add_snapshot, add_store
+from tasks.cli._command import DONE, REFUSED, CommandResult, add_snapshot, add_store, naming_checks
 from tasks.config import ReleaseConfig, load, snapshot_date
 from tasks.errors import Refused
 
@@ -26,24 +26,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> CommandResult:
     """Run the same steps as the DAG, and measure CPU time and memory."""
-    from tasks import pipeline
-    from tasks.cli._display import progress_bars
-    from tasks.cli._peak_memory import PeakMemory
-    from tasks.cli._run_result import describe
-    from tasks.data.approval import AwaitsApproval
+    from tasks import formats
     from tasks.series.repeated import is_already_published
     from tasks.store import Store
 
     config, snapshot = load(options.config), snapshot_date(options.snapshot)
-    store = Store(options.store)
+    store, title = Store(options.store), f"{config.release.name} {snapshot}"
+    published = is_already_published(config, snapshot, store)
+    # Before the slow imports below; where a budget must pay for the run, ingest asks it before the source is touched.
+    if not published and config.privacy.budget is None:
+        formats.require_readable(config.source, snapshot)
+    from tasks import pipeline
+    from tasks.cli._display import progress_bars
+    from tasks.cli._kernels import compile_once
+    from tasks.cli._peak_memory import PeakMemory
+    from tasks.cli._run_result import describe
+    from tasks.cli._short_ends import end_of_run
+    from tasks.data.approval import AwaitsApproval
+
     seconds: dict[str, float] = {}
     refusal: Refused | None = None
-    if is_already_published(config, snapshot, store):
-        print("This snapshot is published already; nothing was done.", file=sys.stderr)  # noqa: T201
+    if published:
+        if options.json or options.verbose:
+            print("This snapshot is published already; nothing was done.", file=sys.stderr)  # noqa: T201
         with PeakMemory() as memory:
             answer = describe(config, snapshot, store, None, judged=False)
-        measured = {"seconds": {}, "peak_rss_bytes": memory.peak_bytes}
-        return CommandResult({**answer, "already_published": True, **measured})
+        answer |= {"already_published": True, "seconds": {}, "peak_rss_bytes": memory.peak_bytes}
+        return CommandResult(answer, DONE, tuple(end_of_run(answer, title, set())))
+    compile_once()
     with PeakMemory() as memory, progress_bars() as progress:
         try:
             pipeline.run(config, snapshot, store, progress=progress, seconds=seconds)
@@ -52,15 +62,17 @@ def run(options: argparse.Namespace) -> CommandResult:
     # A step whose earlier result is used takes no time.
     judged = bool({"validate", "publish"} & set(seconds)) or isinstance(refusal, AwaitsApproval)
     answer = describe(config, snapshot, store, refusal, judged=judged)
-    if answer["refused_cohort"] and (not refusal or isinstance(refusal, AwaitsApproval)):
-        print(answer["refused_cohort"]["why"], file=sys.stderr)  # noqa: T201 - as plainly as a refusal
-    if refusal:
-        print(refusal, file=sys.stderr)  # noqa: T201 - why it was refused, whatever form the answer has
+    if options.json or options.verbose:  # else the last lines say it
+        if answer["refused_cohort"] and (not refusal or isinstance(refusal, AwaitsApproval)):
+            print(answer["refused_cohort"]["why"], file=sys.stderr)  # noqa: T201 - as plainly as a refusal
+        if refusal:
+            print(refusal, file=sys.stderr)  # noqa: T201 - why it was refused, with what every check says
     if refusal and options.find_k:
         failed = [one["name"] for one in answer["checks"] if one["severity"] == "gate" and not one["passed"]]
         answer["larger_k"] = _try_larger_k(config, snapshot, store, failed)
     answer |= {"seconds": seconds, "peak_rss_bytes": memory.peak_bytes}
-    return CommandResult(answer, REFUSED if refusal else DONE)
+    end = end_of_run(answer, title, naming_checks(), refusal.remedy if refusal else "")
+    return CommandResult(answer, REFUSED if refusal else DONE, tuple(end))
 
 
 def _try_larger_k(
@@ -71,7 +83,7 @@ def _try_larger_k(
     from tasks.cli._display import progress_bars
     from tasks.studies.larger_k import find_k, in_words
 
-    if methods.method(config).publishes_persons or not methods.depends_on_k(failed):
+    if not methods.method(config).publishes_groups or not methods.depends_on_k(failed):
         found, words = None, "no larger k was tried: it would not help against what refused this release"
     else:
         with progress_bars() as progress:

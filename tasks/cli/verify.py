@@ -3,15 +3,23 @@
 import argparse
 from pathlib import Path
 
-from tasks.cli._command import CommandResult, require_offered, verdict_result
-from tasks.errors import UsageError
+from tasks.cli._command import REFUSED, CommandResult, require_offered, verdict_result
+from tasks.errors import Refused, UsageError
 
-HELP = "check a published release from its files alone: digests, schema, k and l"
+HELP = (
+    "check a published release from its files alone: digests, schema, k and l, and with --key its signature"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the release."""
     parser.add_argument("published", metavar="PUBLISHED", help="directory of the published release")
+    parser.add_argument(
+        "--key",
+        default=None,
+        metavar="FILE",
+        help="also verify who signed it: the owner's public key (.pem) or trusted-keys.json (murmur keys export)",
+    )
 
 
 def run(options: argparse.Namespace) -> CommandResult:
@@ -23,4 +31,18 @@ def run(options: argparse.Namespace) -> CommandResult:
 
     from checks.gate import verify
 
-    return verdict_result(verify(published), published)
+    found = verdict_result(verify(published), published)
+    if options.key is None:
+        is_signed = (published / "signature.json").is_file()
+        state = "not verified; give --key to verify who signed" if is_signed else "none"
+        return CommandResult({**found.answer, "signature": {"status": state}}, found.exit_code)
+
+    from tasks.signatures.trust import read_trusted, verify_signature
+
+    trusted = read_trusted(Path(options.key))
+    try:
+        signature = verify_signature(published, trusted)
+    except Refused as problem:
+        refused = {"status": "refused", "why": problem.what, "remedy": problem.remedy}
+        return CommandResult({**found.answer, "status": "refused", "signature": refused}, REFUSED)
+    return CommandResult({**found.answer, "signature": signature}, found.exit_code)

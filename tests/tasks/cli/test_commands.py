@@ -1,6 +1,7 @@
 """Test how commands are found, how start-up stays light, and how errors become messages and exit codes."""
 
 import argparse
+import errno
 import json
 import os
 import signal
@@ -125,6 +126,17 @@ def test_errors_become_messages_and_exit_codes(failing, capsys, problem, code, s
     assert capsys.readouterr().out == ""  # without --json an error is on stderr alone
 
 
+def test_a_file_that_cannot_be_written_is_named(failing, capsys):
+    failing(OSError(errno.EROFS, os.strerror(errno.EROFS), "/media/x/films.toml"))
+    assert main(["clean", "x", "--json"]) == 1
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["what"] == "a file cannot be read or written: Read-only file system"
+    assert error["where"] == "/media/x/films.toml"
+    failing(OSError(errno.EIO, "person-001"))  # no such error: its words may be anything
+    assert main(["clean", "x"]) == 1
+    assert "person-001" not in capsys.readouterr().err
+
+
 def test_a_traceback_is_shown_on_request(failing, capsys, monkeypatch):
     monkeypatch.setenv("MURMUR_TRACEBACK", "1")
     failing(KeyError("inside"))
@@ -165,13 +177,13 @@ SOURCES = {
     ),
     "too few groups": (
         [f"u{user},i{item},3" for user in range(7) for item in range(4)],
-        "7 users form at most 1 groups of privacy.k = 5",
+        "7 users form at most 1 group of privacy.k = 5",
         "lower privacy.l or privacy.k",
     ),
     "off the scale": (
         [f"u{user},i{item},{user % 5 + 2}" for user in range(40) for item in range(5)],
         "line 22: the rating is off the scale [1, 5]",
-        "check source.scale",
+        "ratings of 6 were seen beside those on [1, 5]: set source.scale",
     ),
     "no rows": ([], "the source has no ratings", "check source.path"),
 }
@@ -197,3 +209,35 @@ def test_an_unusable_source_is_refused_in_the_owners_words(name, tmp_path, capsy
     assert error["what"]
     assert error["where"]
     assert not any(word in err for word in ("expect_", "Traceback", "fault of ingest"))
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (None, "there is no such file"),
+        ("who,film,stars\na,b,5\n", "the columns are: who, film, stars"),
+    ],
+)
+def test_a_source_that_cannot_be_read_is_refused_before_anything_starts(
+    made, said, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr("tasks.pipeline.run", lambda *arguments, **more: pytest.fail("a step was run"))
+    monkeypatch.setattr("tasks.pipeline.engine", lambda *arguments: pytest.fail("workers were started"))
+    if made is not None:
+        (tmp_path / "ratings.csv").write_text(made)
+    config = tmp_path / "films.toml"
+    config.write_text(
+        f'[release]\nname = "films"\n[source]\nformat = "csv"\npath = "{tmp_path}/ratings.csv"\nscale = [1, 5]\n'
+    )
+    assert main(["run", str(config), "--snapshot", "2026-01-01", "--store", str(tmp_path / "s")]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_errors_are_red_on_a_terminal_only(failing, capsys, monkeypatch):
+    failing(MurmurError("broken", remedy="mend it"))
+    assert main(["clean", "x"]) == 1
+    assert capsys.readouterr().err == "broken\n  to do: mend it\n"
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert main(["clean", "x"]) == 1
+    assert capsys.readouterr().err == "\033[1;31mbroken\033[0m\n  to do: mend it\n"

@@ -8,14 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from tasks.cli import _source_survey
 from tasks.cli._preview import preview
 from tasks.cli._starter import starter
 from tasks.config import formats, load, parse
+from tasks.config.budget import Budget
 from tasks.config.microaggregation import Microaggregation
 from tasks.config.obfuscation import Obfuscation
 from tasks.config.perturbation import Perturbation
 from tasks.config.source import Attributes
 from tasks.config.suppression import Suppression
+from tasks.config.synthesis import Synthesis
 from tasks.errors import UsageError
 from tasks.groupings import mdav
 from tasks.methods import registered
@@ -115,10 +118,11 @@ def test_attributes_are_refused_as_the_run_would_refuse_them(two_files):
             two_files(text, protect)
 
 
-def test_a_part_of_the_source_does_not_judge_the_table(two_files):
+def test_a_part_of_the_source_does_not_judge_the_table(two_files, monkeypatch):
     """Of the users in the first blocks the table may say nothing; the numbers are still reported."""
     more = "".join(f"user-{n},item-{n},3\n" for n in range(3000))
     part = {"block_bytes": 2**12, "more": more}
+    monkeypatch.setattr(_source_survey, "MOST_ROWS", 100)
     answer = two_files("user-2998,left,1\nuser-2999,right,2\n", ["side"], **part)
     assert answer["source"]["users_read"] < 3000
     assert answer["attributes"]["side"]["known"] == 0
@@ -127,7 +131,7 @@ def test_a_part_of_the_source_does_not_judge_the_table(two_files):
 
 
 def test_protecting_is_refused_where_ratings_stand_alone(tmp_path):
-    (tmp_path / "ratings.dat").write_text("".join(f"{user}::1::5::1\n" for user in range(9)))
+    (tmp_path / "ratings.dat").write_text("".join(f"{user}::1::5::1\n" for user in range(12)))
     source = {"format": "movielens-1m", "path": str(tmp_path / "ratings.dat")}
     assert seen("predictive-padded", source=source)["attributes"] == {}
     with pytest.raises(UsageError, match="there is no user table"):
@@ -199,6 +203,7 @@ def test_the_starters_commented_tables_are_the_defaults(tmp_path, table, setting
     [
         ("obfuscation", Obfuscation, {"attribute": "gender", "share": 0.1}),
         ("suppression", Suppression, {"share": 0.5}),
+        ("synthesis", Synthesis, {"items": 500, "rows": 10_000}),
     ],
 )
 def test_commented_tables_that_need_a_choice_show_one_and_the_defaults(tmp_path, table, settings, must):
@@ -207,19 +212,35 @@ def test_commented_tables_that_need_a_choice_show_one_and_the_defaults(tmp_path,
     shown = "\n".join(line.removeprefix("# ") for line in lines[start : lines.index("", start)])
     assert tomllib.loads(shown)[table] == settings(**must).model_dump()
     file = tmp_path / "films.toml"
-    chosen = STARTER.replace('method = "predictive-padded"', f'method = "{table}"')
+    method = {"synthesis": "dp-synthetic"}.get(table, table)
+    chosen = STARTER.replace('method = "predictive-padded"', f'method = "{method}"')
     source = chosen.replace(
         "scale = [1.0, 5.0] ",
         'attributes = { path = "users.csv", columns = ["gender"] }\nscale = [1.0, 5.0] ',
     )
-    file.write_text(f"{source}\n{shown}\n")
-    assert load(file).privacy.method == table
+    budget = "[privacy.budget]\nepsilon = 3.0\n" if table == "synthesis" else ""
+    file.write_text(f"{source}\n{budget}{shown}\n")
+    assert load(file).privacy.method == method
+
+
+def test_the_commented_budget_is_valid_and_shows_the_defaults():
+    lines = STARTER.splitlines()
+    start = lines.index("# [privacy.budget]")
+    shown = "\n".join(line.removeprefix("# ") for line in lines[start : lines.index("", start)])
+    assert tomllib.loads(shown)["privacy"]["budget"] == Budget(epsilon=3.0).model_dump()
 
 
 def test_the_page_on_methods_has_every_method_and_key_with_its_default():
     page = (Path(__file__).parents[3] / "docs" / "methods.md").read_text(encoding="utf-8")
     assert [method for method in registered() if f"`{method}`" not in page] == []
-    for settings in (Microaggregation(), Perturbation(), Obfuscation(), Suppression()):
-        for key, default in settings.model_dump().items():
+    for settings in (
+        Microaggregation(),
+        Perturbation(),
+        Obfuscation(),
+        Suppression(),
+        Synthesis(),
+        Budget(epsilon=1.0),
+    ):
+        for key, default in settings.model_dump(exclude={"epsilon"}).items():  # which has no default
             shown = "absent" if default is None else json.dumps(default)
             assert f"| `{key}` | {shown} |" in page
