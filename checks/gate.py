@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from checks.evidence.case import Case
+from checks.evidence.method_rules import Unit, rules_of
 from checks.evidence.opened_cases import (
     candidate_case,
     manifest_snapshot,
@@ -25,7 +26,7 @@ from checks.evidence.views.raw import RawRelease
 from checks.history.history import History
 from checks.reconstruction.estimated_ratings import ratings_view
 from checks.registry import Check, registered
-from checks.result import CheckResult, Finding, Verdict
+from checks.result import NO_RECORDS, CheckResult, Finding, Verdict
 from checks.stats import attempts_so_far
 from tasks.config import Source
 from tasks.config.gate import check_names
@@ -35,6 +36,7 @@ from tasks.errors import DiskFull, MurmurError, Refused, UsageError, place_of, r
 log = logging.getLogger("murmur.gate")
 
 ATTRIBUTES = "attribute-inference"
+NO_BUDGET = "This check examines releases that spend a privacy budget; this one promises groups or a risk, not epsilon."
 
 
 def judge(
@@ -122,7 +124,9 @@ def judge_case(
 
 def _new_groups(case: Case) -> Case | None:
     """Return the case of the new groups; of files in which they cannot be found, the whole release: the checks of the
-    series fail on these."""
+    series fail on these. Synthetic rows have no groups that were published before."""
+    if rules_of(case.release.manifest["method"]).is_synthetic:
+        return case
     try:
         return new_groups_view(case, ~History.of(case).carried)
     except DiskFull:
@@ -135,8 +139,18 @@ def _new_groups(case: Case) -> Case | None:
 def _judged_before(check: Check, threshold: float) -> CheckResult:
     """Return the result of a check that judges new groups, where there are none."""
     detail = "All groups were published and judged before, with the same bytes; nobody is released for the first time."
+    return _not_applicable(check, threshold, detail)
+
+
+def _not_of(unit: Unit) -> str:
+    """Say why a check does not apply to releases of this unit."""
+    return NO_RECORDS if unit == "synthetic" else NO_BUDGET
+
+
+def _not_applicable(check: Check, threshold: float, why: str) -> CheckResult:
+    """Return the result of a check that leaves nothing to find in this release, whatever its content."""
     return CheckResult(
-        check.name, True, None, threshold, None, None, 0, check.severity, detail, applicable=False
+        check.name, True, None, threshold, None, None, 0, check.severity, why, applicable=False
     )
 
 
@@ -147,7 +161,13 @@ def run_attack(name: str, case: Case) -> dict[str, Any]:
     """
     check = registered()[name]
     target = "raw" if isinstance(case.release, RawRelease) else "release"
-    if not len(case.targets("knowledge")):
+    if (unit := rules_of(case.release.manifest["method"]).unit) not in check.units:
+        raise UsageError(
+            _not_of(unit).rstrip("."),
+            where=f"attack {name}",
+            remedy="run `murmur audit`: it shows which checks apply to this release",
+        )
+    if unit != "synthetic" and not len(case.targets("knowledge")):
         raise UsageError(
             "no user of this source is in the release",
             where="--source",
@@ -177,6 +197,8 @@ def run_attack(name: str, case: Case) -> dict[str, Any]:
 
 def run_check(check: Check, case: Case, threshold: float) -> CheckResult:
     """Run one check; whatever it raises, except a full disk, is a failure of the check."""
+    if (unit := rules_of(case.release.manifest["method"]).unit) not in check.units:
+        return _not_applicable(check, threshold, _not_of(unit))
     try:
         with room_in(working_directory(case.private)):
             finding = check.run(case if check.as_published else ratings_view(case), threshold)
@@ -206,10 +228,6 @@ def _settle(check: Check, finding: Finding, threshold: float) -> CheckResult:
     detail = finding.detail
     if reasons:
         detail = f"Void: {'; '.join(reasons)}. {detail}"
-    if (
-        attempts_so_far() > 1 and finding.ci_low is not None
-    ):  # the public reads lines, not the owner's verdict
-        detail = f"Attempt {attempts_so_far():,} at this release. {detail}"
     if loosened:
         detail = f"The owner loosened the threshold to {threshold:g} (default {check.threshold:g}). {detail}"
     return CheckResult(
@@ -226,6 +244,9 @@ def _settle(check: Check, finding: Finding, threshold: float) -> CheckResult:
         void=bool(reasons),
         loosened=loosened,
         applicable=finding.applicable or not passed,  # what failed could fail
+        control=finding.control,
+        control_share=finding.control_share,
+        attempts=attempts_so_far(),
     )
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from checks.about import About
+from checks.evidence.method_rules import Unit
 from checks.result import Finding, Severity
 from tasks.config.gate import CHECK_PACKAGES
 
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from checks.evidence.case import Case
 
 Run = Callable[["Case", float], Finding]
+
+ABOUT_PEOPLE: tuple[Unit, ...] = ("group", "person")
+ANY: tuple[Unit, ...] = (*ABOUT_PEOPLE, "synthetic")
 
 
 @dataclass(frozen=True)
@@ -23,7 +28,10 @@ class Check:
     `controlled`: it must report a positive control. `offline`: it needs only the published files. `larger_is_safer`:
     its threshold is a minimum, not a maximum. `as_published`: it examines the published numbers themselves, also when
     they are z-scores (`ratings_view` of checks/reconstruction converts them for all other checks). `whole`: it judges
-    the release as a whole, groups that were carried over from earlier ones included.
+    the release as a whole, groups that were carried over from earlier ones included. `units`: what a published record
+    of a release it applies to stands for (checks/evidence/method_rules.py); synthetic rows are no group and nobody's
+    record, so that most checks cannot find anything in them. `about`: its
+    words for people; `kind` is the package it lies in.
     """
 
     name: str
@@ -32,9 +40,12 @@ class Check:
     controlled: bool
     offline: bool
     run: Run
+    about: About
+    kind: str
     larger_is_safer: bool = False
     as_published: bool = False
     whole: bool = False
+    units: tuple[Unit, ...] = ABOUT_PEOPLE
 
     def loosened(self, threshold: float) -> bool:
         """Return True when this threshold lets more pass than the default."""
@@ -44,21 +55,24 @@ class Check:
 _REGISTER: dict[str, Check] = {}
 
 
-def check(
+def check(  # noqa: PLR0913 - what is declared of a check
     name: str,
     *,
     threshold: float,
+    about: About,
     severity: Severity = "gate",
     controlled: bool = False,
     offline: bool = False,
     larger_is_safer: bool = False,
     as_published: bool = False,
     whole: bool = False,
+    units: tuple[Unit, ...] = ABOUT_PEOPLE,
 ) -> Callable[[Run], Run]:
     """Register the decorated `run(case, threshold) -> Finding`; `name` must be the name of its file."""
 
     def register(run: Run) -> Run:
-        file = run.__module__.rpartition(".")[2].replace("_", "-")
+        package, _, module = run.__module__.rpartition(".")
+        file = module.replace("_", "-")
         if file != name:
             raise ValueError(
                 f"the check '{name}' is in a file named '{file}'; [gate] finds checks by file name"
@@ -70,9 +84,12 @@ def check(
             controlled,
             offline,
             run,
+            about,
+            package.rpartition(".")[2],
             larger_is_safer,
             as_published or offline,
             whole,
+            units,
         )
         return run
 

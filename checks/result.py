@@ -5,7 +5,7 @@ severity or validity. What a program needs to know is a field; `detail` is for p
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -13,6 +13,14 @@ from checks.stats import Risk, error_share
 
 TOPS = (1, 5, 10, 100)
 Severity = Literal["gate", "advisory"]
+NO_RECORDS = (
+    "This check examines what is published of groups or of single people. The rows of this release are synthetic: "
+    "nobody's record, made from the output of a differentially private mechanism."
+)
+REDACTED = (
+    "The figures were measured on the data and are the owner's alone: published, they would have to be paid for from "
+    "the privacy budget."
+)
 
 
 @dataclass(frozen=True)
@@ -52,10 +60,10 @@ class Outcome:
 class Finding:
     """Hold what one check observed.
 
-    `control` is True when the check's positive control (the same attack where it must succeed) succeeded. `planned` is
-    the number of trials that were planned; `n` counts those that were run. `threshold` is the one that was applied,
-    where the release's own promise is stricter than the setting. `outcomes` hold what an attack achieved with each kind
-    of knowledge.
+    `control` is True when the check's positive control (the same attack where it must succeed) succeeded;
+    `control_share` is what it reached there, where that has the unit of `observed`. `planned` is the number of trials
+    that were planned; `n` counts those that were run. `threshold` is the one that was applied, where the release's own
+    promise is stricter than the setting. `outcomes` hold what an attack achieved with each kind of knowledge.
 
     `applicable` is False when the content of the release leaves this check nothing that it could find, so that passing
     is no evidence: every group holds every item and the attack uses only which items a record holds. A check derives it
@@ -73,6 +81,7 @@ class Finding:
     threshold: float | None = None
     outcomes: tuple[Outcome, ...] = ()
     applicable: bool = True
+    control_share: float | None = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +91,7 @@ class CheckResult:
     `void`: the figures show nothing (the positive control did not succeed, trials are missing, or the check did not
     finish); a void check has failed. `loosened`: the owner's threshold lets more pass than the default; it is kept in
     the private verdict.json, and `detail` discloses it to the public. `applicable`: see `Finding`; a check that failed
-    is always applicable.
+    is always applicable. `attempts`: intervals are widened for so many.
     """
 
     name: str
@@ -98,6 +107,9 @@ class CheckResult:
     void: bool = False
     loosened: bool = False
     applicable: bool = True
+    control: bool | None = None
+    control_share: float | None = None
+    attempts: int = 1
 
     def to_json(self) -> dict[str, Any]:
         """Return the public line: plain numbers, and null for what is not a number."""
@@ -112,8 +124,37 @@ class CheckResult:
             "ci_high": _number(self.ci_high),
             "n": int(self.n),
             "severity": self.severity,
-            "detail": self.detail,
+            "detail": f"{self.attempt_words}{self.detail}",
         }
+
+    def redacted(self, threshold: float | None, *, applies: bool) -> "CheckResult":
+        """Return the line without anything measured on the data; `threshold` is the one that was asked for.
+
+        Releases with a privacy budget publish this one: every figure beside the mechanism's output would spend from the
+        budget, too, and no budget is set aside for it. `applies` says whether the check judges such releases at all:
+        whether it found enough people or rows to judge in this one is a figure of the data, too.
+        """
+        detail = REDACTED if applies else NO_RECORDS
+        return CheckResult(
+            self.name,
+            self.passed,
+            None,
+            threshold,
+            None,
+            None,
+            0,
+            self.severity,
+            detail,
+            void=self.void and not self.passed,
+            applicable=applies or not self.passed,
+        )
+
+    @property
+    def attempt_words(self) -> str:
+        """Say which attempt it was, where intervals are widened for it: the public reads lines, not the verdict."""
+        if self.attempts == 1 or self.ci_low is None:
+            return ""
+        return f"Attempt {self.attempts:,} at this release. "
 
     @classmethod
     def from_json(cls, line: Mapping[str, Any]) -> "CheckResult":
@@ -136,6 +177,16 @@ class Verdict:
 
     checks: list[CheckResult]
     attempts: int = 1
+
+    def redacted(self, thresholds: Mapping[str, float], applying: Collection[str]) -> "Verdict":
+        """Return the verdict without any figure measured on the data, the number of attempts included; `thresholds` are
+        those that were asked for."""
+        return Verdict(
+            [
+                check.redacted(thresholds.get(check.name), applies=check.name in applying)
+                for check in self.checks
+            ]
+        )
 
     @property
     def interval_level(self) -> str:

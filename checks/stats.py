@@ -91,6 +91,30 @@ def weighted_sum(
     return centre - math.sqrt(below), centre + math.sqrt(above)
 
 
+def ratio_interval(
+    numerator: float, denominator: float, spread: np.ndarray, z: float
+) -> tuple[float | None, float | None]:
+    """Return Fieller's interval of a ratio ([Fieller1954]): all r for which numerator − r · denominator may be 0.
+
+    `spread` is the covariance matrix of the two. Where the denominator is not shown to differ from 0, the interval has
+    no end on at least one side, and (None, None) is returned.
+    """
+    square = denominator**2 - z**2 * spread[1, 1]
+    middle = numerator * denominator - z**2 * spread[0, 1]
+    if square <= 0:
+        return None, None
+    root = math.sqrt(max(0.0, middle**2 - square * (numerator**2 - z**2 * spread[0, 0])))
+    return (middle - root) / square, (middle + root) / square
+
+
+def shown_above(numerator: float, denominator: float, limit: float, spread: np.ndarray, z: float) -> bool:
+    """Return whether numerator − limit · denominator is shown to be above 0: the ratio exceeds the limit, also where
+    its denominator is too uncertain for an interval."""
+    excess = numerator - limit * denominator
+    variance = spread[0, 0] - 2 * limit * spread[0, 1] + limit**2 * spread[1, 1]
+    return excess - z * math.sqrt(max(0.0, variance)) > 0
+
+
 def residual(risk: float, baseline: float) -> float:
     """Return the part of a risk that the release causes: (r − r₀)/(1 − r₀), or 0 for a baseline r₀ of 1."""
     return (risk - baseline) / (1 - baseline) if baseline < 1 else 0.0

@@ -9,6 +9,7 @@ The papers' attacker learned from raw data. The result of that attacker is repor
 misleads them does not mislead an attacker who learns again.
 """
 
+from checks.about import About
 from checks.evidence.case import Case
 from checks.inference.assessment import find_attribute_disclosure
 from checks.registry import check
@@ -16,7 +17,21 @@ from checks.result import Finding, Outcome
 from checks.stats import Risk
 
 
-@check("attribute-inference", threshold=0.60, controlled=True, as_published=True)
+@check(
+    "attribute-inference",
+    threshold=0.60,
+    controlled=True,
+    as_published=True,
+    about=About(
+        title="Protected attributes",
+        summary="Infer a protected attribute from a person's record",
+        knows="The attacker knows the records and the protected attribute of four people in five.",
+        tries="They train classifiers on these and predict the attribute of the fifth.",
+        means="50 % is a wild guess and 100 % is certainty; the limit is a fifth of the way between them.",
+        measure="balanced precision of the best classifier",
+        guess=0.5,
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Compare the balanced precision of the best retrained inferrer for a protected attribute (upper bound) with the
     threshold."""

@@ -13,6 +13,7 @@ stands what would be true by chance: items they rate by their popularity and the
 
 import numpy as np
 
+from checks.about import About
 from checks.attacks.label_based import exposed_targets
 from checks.evidence.case import Case
 from checks.linkage.larger_groups import MOST_GROUPS, least_size, sizes_to_try
@@ -22,7 +23,21 @@ from checks.result import Finding, Outcome
 from checks.stats import clustered, runs, wilson
 
 
-@check("homogeneity", threshold=0.5)
+@check(
+    "homogeneity",
+    threshold=0.5,
+    about=About(
+        title="Homogeneity",
+        summary="Read off the group's profile what is true of a member",
+        knows="The attacker has found the right group of a person.",
+        tries="They take the group's one profile for the person's own ratings.",
+        means=(
+            "At the limit a profile is as often right about a member as wrong; above it, finding the group would "
+            "be as good as finding the person."
+        ),
+        measure="share of the worst group's profile that is true of a member",
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Measure the share of the profile's cells that are true of its members, in the worst group (upper bound); where
     records are single people's, in all of them."""

@@ -7,15 +7,30 @@ Where every record has every item, the entries that exceed the noise are taken a
 
 import scipy.sparse as sp
 
+from checks.about import About
 from checks.evidence.case import Case
-from checks.reconstruction.assessment import Attempt, Disguised, assess_reconstruction
+from checks.reconstruction.assessment import PART_OF_RECORD, Attempt, Disguised, assess_reconstruction
 from checks.reconstruction.kmeans import reconstruct
 from checks.reconstruction.rating_scale import rating_scale
 from checks.registry import check
 from checks.result import Finding
 
 
-@check("kmeans-reconstruction", threshold=1.0, controlled=True, as_published=True)
+@check(
+    "kmeans-reconstruction",
+    threshold=1.0,
+    controlled=True,
+    as_published=True,
+    about=About(
+        title="K-means reconstruction",
+        summary="Reconstruct one person's ratings from their own record",
+        knows="The attacker has a person's disguised values.",
+        tries="They cluster the values around the levels of the rating scale and read the levels back.",
+        means=PART_OF_RECORD,
+        measure="gain over the best guess",
+        guess=0.0,
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Measure the gain over the best guess in recovering single people's ratings (upper bound); at most
     1/k is allowed."""

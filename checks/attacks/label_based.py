@@ -8,11 +8,13 @@ from functools import partial
 
 import numpy as np
 
+from checks.about import About
 from checks.evidence.case import Case
 from checks.evidence.views.raw import raw_view
 from checks.linkage.attack import Trial, run_control, trial
 from checks.linkage.knowledge import Model
 from checks.linkage.rules import Rule, World
+from checks.linkage.words import FOR_EVERYBODY, NAMING_ANYBODY
 from checks.linkage.worst_target import assess_worst_target
 from checks.registry import check
 from checks.result import Finding
@@ -21,7 +23,23 @@ MODELS = tuple(Model(size, choice) for choice in ("random", "rare") for size in 
 EIGHT = Model(8)
 
 
-@check("label-based", threshold=1.0, controlled=True)
+@check(
+    "label-based",
+    threshold=1.0,
+    controlled=True,
+    about=About(
+        title="Labels",
+        summary="Find the groups that have the known ratings, too",
+        knows="The attacker knows eight of a person's items and ratings.",
+        tries=(
+            "They keep the groups that have these items with these ratings, to the digit, by rounding or one "
+            "rating off, and name a member at random."
+        ),
+        means=FOR_EVERYBODY,
+        measure=NAMING_ANYBODY,
+        names_people=True,
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Measure the largest probability of naming a target; at most 1/k is allowed for every target (theorem 6.1)."""
     half = case.truth.half_level

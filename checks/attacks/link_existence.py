@@ -12,13 +12,14 @@ from functools import partial
 
 import numpy as np
 
+from checks.about import About
 from checks.evidence.case import Case
 from checks.evidence.views.sample import sample_text, sampled
 from checks.recovery.low_rank_fit import Fit, Table, robust_fit
 from checks.recovery.person_baseline import Activity, published_ratings
 from checks.registry import check
 from checks.result import Finding, Outcome
-from checks.stats import clustered
+from checks.stats import Risk, clustered
 
 BIN_EDGES = np.array([0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 1.0])
 FEWEST_PAIRS = 500
@@ -49,8 +50,30 @@ class Bin:
         """The share above the formula's value."""
         return self.share - self.expected
 
+    def outcome(self) -> Outcome:
+        """Return the bin as a line of `murmur attack`; the baseline is the formula's value."""
+        name = f"items that {100 * self.low:.3g} to {100 * self.high:.3g} % of the people rated"
+        return Outcome(
+            name, Risk(self.real, self.pairs, self.expected), more={"popularity": [self.low, self.high]}
+        )
 
-@check("link-existence", threshold=0.015)
+
+@check(
+    "link-existence",
+    threshold=0.015,
+    about=About(
+        title="Link existence",
+        summary="Guess that a member rated what the group has",
+        knows="The attacker knows who is in which group and how popular every item is.",
+        tries="They guess that a member rated an item because the group has it.",
+        means=(
+            "A member rates popular items more often anyway; what is beyond that is what the release adds, and it "
+            "must stay near zero."
+        ),
+        measure="excess of real ratings over what popularity explains",
+        guess=0.0,
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Measure the largest excess of real links over p/(1 − (1 − p)^k) in any popularity bin."""
     outcomes = tuple(_outcome(case, heavy=heavy) for heavy in (False, True))
@@ -85,7 +108,7 @@ def run(case: Case, threshold: float) -> Finding:
         f"Real share of published links per popularity: {lines}. {heavy_text} Theorem 6.2's 1/k = "
         f"{1 / case.release.k:.3f} is a floor: {floor:.1%} of published links have a real rater in the group. "
         f"Absence is certain for {certain:.1%} of {absent:,} absent (member, item) pairs.{_outlier_links(case)}",
-        outcomes=outcomes,
+        outcomes=(*outcomes, *(b.outcome() for b in bins)),
     )
 
 

@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
+from checks.about import About
 from checks.evidence.case import Case
 from checks.evidence.views.sample import sampled
 from checks.recovery.cell_baseline import CERTAIN, CellBaseline
@@ -91,7 +92,26 @@ class Head:
         )
 
 
-@check("link-recovery", threshold=0.1, controlled=True)
+@check(
+    "link-recovery",
+    threshold=0.1,
+    controlled=True,
+    about=About(
+        title="Link recovery",
+        summary="Find rare items that members rated, by spectral fits",
+        knows="The attacker has the release alone.",
+        tries=(
+            "They look for groups whose taste points at a rare item more than it should, and flag those pairs as "
+            "real ratings."
+        ),
+        means=(
+            "Some flags are right because people of one taste rate alike. The limit is how much more often they "
+            "may be right than taste explains."
+        ),
+        measure="share of right flags beyond what taste explains",
+        guess=0.0,
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Measure how much more often flagged links are right than taste explains, for all heads, groups and people."""
     part = sampled(case, "recovery")

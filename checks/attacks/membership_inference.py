@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
+from checks.about import About
 from checks.attacks.scoreboard_rh import rule as scoreboard
 from checks.evidence.case import Case
 from checks.evidence.views.raw import is_raw, raw_view
@@ -103,7 +104,26 @@ class Guess:
         )
 
 
-@check("membership-inference", threshold=0.75, controlled=True)
+@check(
+    "membership-inference",
+    threshold=0.75,
+    controlled=True,
+    about=About(
+        title="Membership inference",
+        summary="Infer whether a person is in the data at all",
+        knows="The attacker knows some or all of a person's ratings.",
+        tries=(
+            "They measure how well the best record fits and answer that the person is in the data where it fits "
+            "well. It is tried on people whom a release was made without."
+        ),
+        means=(
+            "0 % is a coin and 100 % is certainty. Above the limit, being in the data could be inferred with more "
+            "confidence than one of k members and the size of the test explain."
+        ),
+        measure="advantage in distinguishing members from absent people",
+        guess=0.0,
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Measure the largest advantage in distinguishing members of the shadow release from people it was made without."""
     allowed = min(threshold, 1 / case.release.k + OPEN_SHARE)
@@ -133,6 +153,7 @@ def run(case: Case, threshold: float) -> Finding:
         ci_low=low,
         ci_high=high,
         control=control.advantage >= MIN_RAW_ADVANTAGE,
+        control_share=control.advantage,
         planned=len(tried) * (sum(len(draw.members) for draw in draws) + left_out),
         threshold=allowed,
         outcomes=tuple(g.outcome() for g in tried),

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
+from checks.about import About
 from checks.evidence.case import HALF_WIDTH, Case
 from checks.evidence.views.raw import MIN_CONTROL_SHARE, allowed_text, raw_view
 from checks.evidence.views.sample import select_rows
@@ -30,6 +31,7 @@ from checks.linkage.item_weights import item_weights
 from checks.linkage.knowledge import Knowledge, Model
 from checks.linkage.nearest import Nearest, nearest_records
 from checks.linkage.postings import postings_of
+from checks.linkage.words import NAMING, ONE_IN_K
 from checks.reconstruction.zscores import zscores
 from checks.registry import check
 from checks.result import Finding, Outcome
@@ -68,7 +70,23 @@ FEW = (Model(8), Model(16), Model(16, "rare"))
 TO_ORIGINAL = "from record to original"
 
 
-@check("nearest-record", threshold=1.0, controlled=True)
+@check(
+    "nearest-record",
+    threshold=1.0,
+    controlled=True,
+    about=About(
+        title="Nearest record",
+        summary="Match records with people who are known completely",
+        knows="The attacker has the whole original data, and in a further trial only some ratings of a person.",
+        tries=(
+            "They match each person with the nearest record, and each record with the nearest person, by several "
+            "distances."
+        ),
+        means=ONE_IN_K,
+        measure=NAMING,
+        names_people=True,
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Measure the chance of naming a person by the nearest record, in either direction (upper bound); at most 1/k is
     allowed."""

@@ -26,6 +26,7 @@ import numpy as np
 from numba import njit
 from scipy.stats import norm
 
+from checks.about import About
 from checks.evidence.case import Case
 from checks.registry import check
 from checks.result import Finding, Outcome
@@ -37,7 +38,23 @@ EXPOSED_FROM = 0.95
 CONTROL_SHARE = 0.95
 
 
-@check("own-ratings", threshold=0.0, controlled=True, as_published=True)
+@check(
+    "own-ratings",
+    threshold=0.0,
+    controlled=True,
+    as_published=True,
+    about=About(
+        title="Own ratings",
+        summary="Test whether a record follows one person's ratings",
+        knows="The attacker knows a person's ratings and record.",
+        tries="They test for every single person whether the record follows that person's own ratings, on any scale.",
+        means=(
+            "A record that follows one member alone is that person's record, whatever the group's size. Nobody is "
+            "allowed."
+        ),
+        measure="share of people whose record is their own",
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Measure the share of all testable people whose record follows their own ratings."""
     views = _cell_views(case)

@@ -7,8 +7,9 @@ hardly any is.
 import numpy as np
 import scipy.sparse as sp
 
+from checks.about import About
 from checks.evidence.case import Case
-from checks.reconstruction.assessment import Attempt, Disguised, assess_reconstruction
+from checks.reconstruction.assessment import PART_OF_RECORD, Attempt, Disguised, assess_reconstruction
 from checks.reconstruction.detection import Noise
 from checks.reconstruction.estimated_ratings import NoiseStrength
 from checks.reconstruction.model_mixtures import mixtures
@@ -17,7 +18,21 @@ from checks.registry import check
 from checks.result import Finding
 
 
-@check("pca-reconstruction", threshold=1.0, controlled=True, as_published=True)
+@check(
+    "pca-reconstruction",
+    threshold=1.0,
+    controlled=True,
+    as_published=True,
+    about=About(
+        title="PCA reconstruction",
+        summary="Reconstruct ratings by principal components",
+        knows="The attacker has the disguised values of all people.",
+        tries="They project the values on their principal components, which keep taste and lose noise.",
+        means=PART_OF_RECORD,
+        measure="gain over the best guess",
+        guess=0.0,
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Measure the gain over the best guess in recovering single people's ratings (upper bound); at most
     1/k is allowed."""

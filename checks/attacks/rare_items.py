@@ -28,6 +28,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.stats import norm
 
+from checks.about import About
 from checks.evidence.case import Case
 from checks.opinions.item_levels import item_levels
 from checks.opinions.nearest_rater import NearestRater, find_nearest
@@ -64,7 +65,23 @@ class Tested:
         return f"{self.name}: {self.r:+.2f} ({least} ±{self.bound:.2f}, {self.items:,} items)"
 
 
-@check("rare-items", threshold=0.5)
+@check(
+    "rare-items",
+    threshold=0.5,
+    about=About(
+        title="Rare items",
+        summary="Read one rater's opinion from a rare item's column",
+        knows="The attacker knows who rated an item with up to 20 raters, and all of its ratings but one.",
+        tries="They correlate the item's published values with the opinion of the remaining rater.",
+        means=(
+            "A model that was fitted to few ratings follows them; above the limit a rare item's column would "
+            "betray what one person thought of it."
+        ),
+        measure="correlation with one rater's opinion",
+        unit="",
+        guess=0.0,
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Measure the correlation between the columns of items with up to 20 raters and one rater's opinion (upper
     bound)."""

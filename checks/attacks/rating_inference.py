@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from checks.about import About
 from checks.attacks.scoreboard_rh import rule
 from checks.evidence.case import Case
 from checks.evidence.groups import GroupBlock
@@ -96,7 +97,26 @@ class Exposure:
         return Outcome(f"everybody's own record, {self.who}", risk, more={"highest_bound": self.highest})
 
 
-@check("rating-inference", threshold=0.5, controlled=True)
+@check(
+    "rating-inference",
+    threshold=0.5,
+    controlled=True,
+    about=About(
+        title="Rating inference",
+        summary="Read a person's other ratings off the found record",
+        knows=(
+            "The attacker knows a few ratings of a person and finds the record that fits best, or is given the "
+            "right one."
+        ),
+        tries="They read the person's other ratings off that record.",
+        means=(
+            "Some gain is the use of a release: it shows what people like the target think. Above the limit it "
+            "settles more than it leaves in doubt."
+        ),
+        measure="gain over guessing each item's mean",
+        guess=0.0,
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Measure the largest gain over the item mean, for all targets and for heavy raters (upper bound); nobody may be
     exposed."""
@@ -130,6 +150,7 @@ def run(case: Case, threshold: float) -> Finding:
         ci_low=low,
         ci_high=high,
         control=broken.risk.gain >= MIN_CONTROL_SHARE and strangers.risk.gain < threshold,
+        control_share=broken.risk.gain,
         planned=planned,
         outcomes=(*(one.outcome() for one in readings), *(one.outcome() for one in everybody)),
     )

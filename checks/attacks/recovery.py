@@ -28,6 +28,7 @@ from functools import partial
 
 import numpy as np
 
+from checks.about import About
 from checks.evidence.case import Case
 from checks.evidence.views.sample import sampled
 from checks.recovery.cell_baseline import CERTAIN, CellBaseline
@@ -57,7 +58,23 @@ RARE_SHARE = 0.05
 LINKS = ("links", "links in doubt", "rare links")
 
 
-@check("recovery", threshold=0.5, controlled=True)
+@check(
+    "recovery",
+    threshold=0.5,
+    controlled=True,
+    about=About(
+        title="Recovery",
+        summary="Distinguish real ratings from predictions, read them",
+        knows="The attacker has the release alone.",
+        tries="They fit a model to the release, take the values that fit worst for real ratings, and compute these.",
+        means=(
+            "At the limit half of what guessing misses is recovered; above it the release holds more of the "
+            "original ratings than it hides."
+        ),
+        measure="gain over guessing",
+        guess=0.0,
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Measure the largest gain over the baselines, links and ratings, over all fits (upper bound; of small heads the
     lower one); nobody may be exposed."""

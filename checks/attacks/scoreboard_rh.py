@@ -10,9 +10,11 @@ from itertools import product
 
 import numpy as np
 
+from checks.about import About
 from checks.linkage.attack import attack
 from checks.linkage.knowledge import SIZES, Choice, Error, Model
 from checks.linkage.rules import Rule, World
+from checks.linkage.words import NAMING, ONE_IN_K, SOME_RATINGS
 
 RATING_WIDTH = 1.5  # in stars
 DAY_WIDTH = 30.0
@@ -28,6 +30,18 @@ DATED = (Model(4, days=True), Model(8, days=True), Model(8, error="±1", days=Tr
     models=GRID + OTHERS + DATED,
     control=Model(8),
     entropic=True,
+    about=About(
+        title="Scoreboard-RH",
+        summary="Find the record with the nearest ratings and days",
+        knows=f"{SOME_RATINGS} Where the data are dated, also the days.",
+        tries=(
+            "They compare ratings and days with every record, rare items weighing more, and choose the nearest. "
+            "It is the attack that identified people in the Netflix data."
+        ),
+        means=ONE_IN_K,
+        measure=NAMING,
+        names_people=True,
+    ),
 )
 def rule(world: World) -> Rule:
     """Score Σ (e^(−|Δrating|/1.5) + e^(−|Δdays|/30)) / log(raters) over the known items a record has."""

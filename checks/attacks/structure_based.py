@@ -6,11 +6,13 @@ It is also run with everything the person rated, the strongest knowledge of this
 
 import numpy as np
 
+from checks.about import About
 from checks.evidence.case import Case
 from checks.evidence.views.raw import raw_view
 from checks.linkage.attack import run_control, trial
 from checks.linkage.knowledge import Model
 from checks.linkage.rules import Rule, World
+from checks.linkage.words import FOR_EVERYBODY, NAMING_ANYBODY
 from checks.linkage.worst_target import assess_worst_target
 from checks.registry import check
 from checks.result import Finding
@@ -22,7 +24,20 @@ MODELS = (
 CONTROL = Model(16, "rare")
 
 
-@check("structure-based", threshold=1.0, controlled=True)
+@check(
+    "structure-based",
+    threshold=1.0,
+    controlled=True,
+    about=About(
+        title="Structure",
+        summary="Find the groups that have all items a person rated",
+        knows="The attacker knows some or all of the items that a person rated.",
+        tries="They keep the groups that have all of these items and name a member at random.",
+        means=FOR_EVERYBODY,
+        measure=NAMING_ANYBODY,
+        names_people=True,
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Measure the largest probability of naming a target; at most 1/k is allowed for every target (theorem 6.1)."""
     trials = {model.name: trial(case, rule, model) for model in MODELS}

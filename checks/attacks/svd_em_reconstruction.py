@@ -8,8 +8,9 @@ count less.
 import numpy as np
 import scipy.sparse as sp
 
+from checks.about import About
 from checks.evidence.case import Case
-from checks.reconstruction.assessment import Attempt, Disguised, assess_reconstruction
+from checks.reconstruction.assessment import PART_OF_RECORD, Attempt, Disguised, assess_reconstruction
 from checks.reconstruction.detection import Noise
 from checks.reconstruction.estimated_ratings import NoiseStrength
 from checks.reconstruction.model_mixtures import mixtures
@@ -18,7 +19,21 @@ from checks.registry import check
 from checks.result import Finding
 
 
-@check("svd-em-reconstruction", threshold=1.0, controlled=True, as_published=True)
+@check(
+    "svd-em-reconstruction",
+    threshold=1.0,
+    controlled=True,
+    as_published=True,
+    about=About(
+        title="SVD reconstruction",
+        summary="Reconstruct ratings by a model of all people's records",
+        knows="The attacker has the disguised values of all people.",
+        tries="They fit a low-rank model that keeps what people's tastes share and removes the noise.",
+        means=PART_OF_RECORD,
+        measure="gain over the best guess",
+        guess=0.0,
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Measure the gain over the best guess in recovering single people's ratings (upper bound); at most
     1/k is allowed."""

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from checks.about import About
 from checks.evidence.case import Case
 from checks.evidence.method_rules import rules_of
 from checks.evidence.release_view import ReleaseView
@@ -68,7 +69,24 @@ class Guesses:
         return ", ".join(f"{area.turned.value:.3f} by {name}" for name, area in self.areas.items())
 
 
-@check("sybil", threshold=0.65, controlled=True)
+@check(
+    "sybil",
+    threshold=0.65,
+    controlled=True,
+    about=About(
+        title="Made-up accounts",
+        summary="Open a rare item by rating it from made-up accounts",
+        knows="The attacker owns as many accounts as an item lacks for being published and rates the item with them.",
+        tries="They infer from the published values whether the one real rater liked the item.",
+        means=(
+            "0.5 is what a coin achieves and 1 is certainty; above the limit an attacker could buy a person's "
+            "opinion with a few accounts."
+        ),
+        measure="area under the curve of the best inference",
+        unit="",
+        guess=0.5,
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Measure how well made-up accounts reveal the opinion of an item's only real rater (area, upper bound)."""
     persons = rules_of(case.release.manifest["method"]).publishes_persons or is_raw(case)
@@ -99,6 +117,7 @@ def run(case: Case, threshold: float) -> Finding:
         ci_low=low,
         ci_high=worst.most,
         control=control.value >= MIN_CONTROL_AREA,
+        control_share=control.value,
         outcomes=(_outcome(found), *groups),
     )
 

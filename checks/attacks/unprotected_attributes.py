@@ -4,6 +4,7 @@ It is the attack of attribute-inference with its quicker inferrers (no trees, tw
 source knows.
 """
 
+from checks.about import About
 from checks.evidence.case import Case
 from checks.inference.assessment import find_attribute_disclosure
 from checks.registry import check
@@ -11,7 +12,25 @@ from checks.result import Finding, Outcome
 from checks.stats import Risk
 
 
-@check("unprotected-attributes", threshold=0.60, severity="advisory", controlled=True, as_published=True)
+@check(
+    "unprotected-attributes",
+    threshold=0.60,
+    severity="advisory",
+    controlled=True,
+    as_published=True,
+    about=About(
+        title="Other attributes",
+        summary="Infer other attributes from a record (advisory)",
+        knows="The attacker knows the records and an attribute of four people in five.",
+        tries="They train classifiers on these and predict the attribute of the fifth.",
+        means=(
+            "The owner has not asked to protect these attributes, so the figure warns and refuses nothing. 50 % "
+            "is a wild guess."
+        ),
+        measure="balanced precision of the best classifier",
+        guess=0.5,
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Report the balanced precision of the best retrained inferrer for any other attribute (upper bound)."""
     others = tuple(name for name in case.truth.attributes if name not in case.protect)

@@ -23,6 +23,7 @@ from checks.evidence.seeds import seeded
 from checks.evidence.truth import Truth
 from checks.evidence.working_files import working_files
 from checks.stats import sample_size
+from tasks.config import Source
 from tasks.engine import Engine
 from tasks.errors import Refused
 
@@ -39,6 +40,7 @@ class Case:
 
     `protect` names the attributes of people that the release must not reveal; `published` is the case with the
     numbers as published, where this one shows an attacker's estimates of them (checks/evidence/views/as_ratings.py).
+    `source` is where the ratings come from, for checks of releases in which nobody is listed.
     """
 
     release: ReleaseView
@@ -48,6 +50,7 @@ class Case:
     engine: Engine | None = None
     protect: tuple[str, ...] = ()
     published: "Case | None" = None
+    source: Source | None = None
 
     @property
     def offline(self) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checks.evidence.release import DATA_FILES
+from checks.evidence.release import SUPPORT, data_files
 from checks.evidence.release_view import ReleaseView
 
 WRITER = re.compile(r"parquet-cpp-arrow version \d+(\.\d+){0,3}(-SNAPSHOT)?")
@@ -17,6 +17,7 @@ SUMMARIZED = {
     "groups.parquet": ("group", "size"),
     "members.parquet": ("user", "group"),
     "items.parquet": ("item",),
+    SUPPORT: ("group", "item", "raters"),
 }
 DAY_SECONDS = 86_400
 
@@ -61,7 +62,7 @@ def dated_before_their_data(release: ReleaseView, days: np.ndarray | None) -> li
 
 def _files(release: ReleaseView) -> dict[str, Path]:
     directory = getattr(release, "directory", None)  # views that are not files have none
-    return {} if directory is None else {name: directory / name for name in DATA_FILES}
+    return {} if directory is None else {name: directory / name for name in data_files(directory)}
 
 
 def _created(release: ReleaseView) -> datetime.datetime | None:

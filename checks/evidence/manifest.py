@@ -13,11 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checks.evidence.method_rules import rules_of
+from checks.evidence.promises import promises_epsilon, promises_k
+from checks.result import NO_RECORDS, REDACTED
 from tasks.config.privacy import method_names
 from tasks.config.release import Release as ReleaseSettings
 
 LONGEST_REASON = 200  # characters
 FILES = ("groups.parquet", "members.parquet", "items.parquet", "checks.json", "report.html", "README.md")
+OPTIONAL_FILES = ("support.parquet", "croissant.json")  # the first releases have no croissant.json
 FIRST_CHECK_KEYS = {"name", "passed", "observed", "threshold", "ci_low", "ci_high", "n", "severity", "detail"}
 CHECK_KEYS = FIRST_CHECK_KEYS | {"applicable", "void"}  # releases published before these two keys stay valid
 
@@ -34,8 +37,29 @@ def problems(manifest: dict[str, Any]) -> Iterator[Problem]:
         int(scores and not allowed),
         "z-scores of a method that may not publish them, or not as float32 numbers",
     )
+    if rules_of(manifest["method"]).is_synthetic:
+        yield from _measured(manifest)
     odd = [key for key, fits in _KINDS.items() if key in manifest and not fits(manifest[key])]
     yield len(odd), f"values of the manifest that do not follow docs/release-format.md ({', '.join(odd)})"
+
+
+def _measured(manifest: dict[str, Any]) -> Iterator[Problem]:
+    """Yield figures beside the mechanism's output: each would spend from the privacy budget, and none is paid for."""
+    privacy, counts, withheld = manifest["privacy"], manifest["counts"], manifest["withheld"]
+    yield int(not promises_epsilon(privacy)), "promises that are not those of synthetic rows"
+    yield int(counts.get("users") != 0), "counts of people in a release that is about nobody"
+    yield (
+        int((withheld.get("users"), withheld.get("items"), withheld.get("why")) != (0, 0, "")),
+        "counts of withheld people or items, which only the data can tell",
+    )
+    yield int(manifest["series"] != "unchecked" or "as_of" in manifest), "claims about a series of groups"
+    lines = manifest.get("checks", [])
+    lines = [line for line in lines if isinstance(line, dict)] if isinstance(lines, list) else []
+    kept = {"observed": None, "ci_low": None, "ci_high": None, "n": 0}
+    open_lines = [line for line in lines if any(line.get(key) != value for key, value in kept.items())]
+    yield len(open_lines), "verdicts with figures measured on the data"
+    words = [line for line in lines if line.get("detail") not in (NO_RECORDS, REDACTED)]
+    yield len(words), "verdicts with other words than the fixed ones"
 
 
 def ids_in(text: str, ids: pa.StringArray) -> int:
@@ -101,7 +125,7 @@ def _release_name(value: object) -> bool:
 def _digests(value: object) -> bool:
     """Test that only files of a release are listed: any other could carry anything, with a digest or without."""
     return isinstance(value, dict) and all(
-        name in FILES and _text("[0-9a-f]{64}")(digest) for name, digest in value.items()
+        name in (*FILES, *OPTIONAL_FILES) and _text("[0-9a-f]{64}")(digest) for name, digest in value.items()
     )
 
 
@@ -131,7 +155,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "release": _release_name,
     "snapshot": _date,
     "method": _method_name,
-    "privacy": _object(k=_whole, l=_whole, b=_whole, min_contributors=_whole),
+    "privacy": lambda value: promises_k(value) or promises_epsilon(value),
     "counts": _object(users=_whole, items=_whole, groups=_whole, ratings=_whole),
     "rating_scale": lambda value: isinstance(value, list) and len(value) == 2 and all(map(_number, value)),
     "rating_step": lambda value: value is None or _number(value),

@@ -8,17 +8,21 @@ entry here unless it must be allowed more.
 from dataclasses import dataclass
 from typing import Literal
 
+Unit = Literal["group", "person", "synthetic"]
+
 
 @dataclass(frozen=True)
 class MethodRules:
     """Say what a method may publish.
 
     `unit`: a record stands for a group of at least k people, or for one person, whom the re-identification attacks
-    then judge instead of k. `verbatim`: ratings may be published as the person gave them, so nothing is disguised that
+    then judge instead of k, or is a synthetic row, which is nobody's: what is published about people is then the output
+    of a differentially private mechanism, and everything else in public must be free of figures measured on the data.
+    `verbatim`: ratings may be published as the person gave them, so nothing is disguised that
     a reconstruction could undo. `z_scores`: values may be z-scores instead of ratings.
     """
 
-    unit: Literal["group", "person"] = "group"
+    unit: Unit = "group"
     verbatim: bool = False
     z_scores: bool = False
 
@@ -26,6 +30,11 @@ class MethodRules:
     def publishes_persons(self) -> bool:
         """Return whether a record may be one person's."""
         return self.unit == "person"
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Return whether the records are synthetic rows, and nobody is in the release."""
+        return self.unit == "synthetic"
 
 
 STRICTEST = MethodRules()
@@ -37,6 +46,7 @@ _RULES = {
     "perturbation": MethodRules(unit="person", z_scores=True),
     "suppression": MethodRules(unit="person", verbatim=True),
     "obfuscation": MethodRules(unit="person", verbatim=True),
+    "dp-synthetic": MethodRules(unit="synthetic"),
 }
 
 

@@ -41,7 +41,7 @@ def candidate_case(
     with refuse_unreadable("the published files or the membership", private):
         release = Release(published, private)
         truth = Truth.read(release, private, source, snapshot, engine)
-    return Case(release, truth, private, snapshot, engine, protect)
+    return Case(release, truth, private, snapshot, engine, protect, source=source)
 
 
 def released_case(

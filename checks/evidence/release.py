@@ -12,14 +12,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from checks.evidence.method_rules import rules_of
 from checks.evidence.profiles import Profiles
+from checks.evidence.promises import promises_epsilon
 from checks.evidence.release_view import LONG_BLOCK_CELLS, Listing, ReleaseView
 from checks.evidence.stored_profiles import StoredProfiles
+from checks.evidence.support import Support
 from checks.evidence.working_files import working_files
 from tasks.errors import Refused
 from tasks.store import digest, read_json
 
 DATA_FILES = ("groups.parquet", "members.parquet", "items.parquet")
+SUPPORT = "support.parquet"
 ENCODINGS: dict[str, np.dtype] = {
     "uint8": np.dtype("<u1"),
     "uint16": np.dtype("<u2"),
@@ -36,11 +40,17 @@ _SCHEMAS = {
     },
     "members.parquet": {"user": pa.string(), "group": pa.int32()},
     "items.parquet": {"item": pa.string()},
+    SUPPORT: {"group": pa.int32(), "item": pa.int32(), "raters": pa.int32()},
 }
 _MANIFEST_KEYS = {
     "schema_version", "release", "snapshot", "method", "privacy", "counts", "rating_scale", "rating_step",
     "rating_encoding", "unit", "series", "withheld", "files",
 }  # fmt: skip
+
+
+def data_files(directory: Path) -> tuple[str, ...]:
+    """Return the data files that a release has."""
+    return (*DATA_FILES, SUPPORT) if (directory / SUPPORT).exists() else DATA_FILES
 
 
 class Release(ReleaseView):
@@ -53,7 +63,7 @@ class Release(ReleaseView):
     def __init__(self, directory: str | Path, private: Path | None = None) -> None:
         self.directory = Path(directory)
         manifest = _manifest(self.directory)
-        for name in DATA_FILES:
+        for name in data_files(self.directory):
             _strict_schema(self.directory / name)
         listing = _listing(self.directory)
         step, dtype = float(manifest["rating_step"] or 0), ENCODINGS[manifest["rating_encoding"]]
@@ -71,7 +81,14 @@ class Release(ReleaseView):
         The judge's draws follow from it: nobody can know before publishing whom an audit will attack, and every audit
         attacks the same people.
         """
-        return "".join(digest(self.directory / name) for name in ("groups.parquet", "members.parquet"))
+        about = [name for name in data_files(self.directory) if name != "items.parquet"]
+        return "".join(digest(self.directory / name) for name in about)
+
+    @cached_property
+    def support(self) -> Support | None:  # type: ignore[override]
+        """The published counts of raters; None: there are none."""
+        path = self.directory / SUPPORT
+        return Support.read(path, self.groups) if path.exists() else None
 
     @cached_property
     def lengths(self) -> np.ndarray:  # type: ignore[override]
@@ -219,7 +236,12 @@ def _manifest_problem(manifest: Any) -> str:
     if missing := sorted(_MANIFEST_KEYS - manifest.keys()):
         return f"without {', '.join(missing)}"
     privacy, scale, step = manifest["privacy"], manifest["rating_scale"], manifest["rating_step"]
-    if not isinstance(privacy, dict) or any(
+    if not isinstance(privacy, dict):
+        return "privacy is not an object"
+    if rules_of(manifest["method"]).is_synthetic:
+        if not promises_epsilon(privacy):
+            return "privacy needs epsilon, delta, rho, failure and budget {epsilon, delta, per, releases}"
+    elif any(
         type(privacy.get(name)) is not int or privacy[name] < least
         for name, least in {"k": 2, "l": 1, "b": 1, "min_contributors": 1}.items()
     ):

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from checks.evidence.profiles import Profiles
 from checks.evidence.stored_profiles import digests_of
+from checks.evidence.support import Support
 
 BLOCK_CELLS = 2_000_000
 LONG_BLOCK_CELLS = 16_000_000
@@ -52,12 +53,18 @@ class ReleaseView(ABC):
     ) -> None:
         self.manifest = manifest
         privacy = manifest["privacy"]
-        self.k, self.l, self.b = (int(privacy[name]) for name in ("k", "l", "b"))
-        self.min_contributors = int(privacy["min_contributors"])
+        # Synthetic rows promise epsilon instead: they are shared by nobody, and their cells by no real rating.
+        self.k, self.l, self.b = (int(privacy.get(name, 1)) for name in ("k", "l", "b"))
+        self.min_contributors = int(privacy.get("min_contributors", 1))
         self.low, self.high = (float(v) for v in manifest["rating_scale"])
         self.step, self.dtype, self.private = step, dtype, private
         self.items, self.groups, self.sizes = listing.items, listing.groups, listing.sizes
         self.pseudonyms, self.member_group = listing.pseudonyms, listing.member_group
+
+    @property
+    def support(self) -> Support | None:
+        """The published counts of raters; None: there are none, or the view does not show them."""
+        return None
 
     @property
     @abstractmethod

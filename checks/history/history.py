@@ -6,17 +6,21 @@ source id, so another name does not make other people of the same ones.
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from checks.evidence.case import Case
-from checks.evidence.release import Release
+from checks.evidence.method_rules import rules_of
+from checks.evidence.release import Release, data_files
 from checks.history.ledgers import ledgers_of
 from checks.history.member_sets import MemberSets
 from checks.history.past_release import ERASED, SeriesRelease, read_manifest
-from checks.history.places import Place, ever_public, own_place
+from checks.history.places import Place, ever_public, own_place, refuse_gap
 from checks.history.publication_order import in_order
 from tasks.store import digest
 
@@ -52,6 +56,8 @@ class History:
         own = SeriesRelease.judged(case, place.parent.name, place.name)
         places = ever_public(private)
         manifests = [read_manifest(other) for other in places]
+        about_people = [not is_about_nobody(*one) for one in zip(places, manifests, strict=True)]
+        places, manifests = list(compress(places, about_people)), list(compress(manifests, about_people))
         order = in_order(places, manifests, private)
         before = []
         for at in order:
@@ -203,6 +209,20 @@ class History:
         return self._with_member(self.erased[self.persons[-1]])
 
 
+def is_about_nobody(place: Place, manifest: dict[str, Any]) -> bool:
+    """Test whether a past release has nobody in it, not by its claim alone: it has neither groups that could be
+    intersected nor a catalogue that later releases must keep."""
+    if not rules_of(manifest.get("method")).is_synthetic:
+        return False
+    try:
+        return not any(
+            pq.read_metadata(file).num_rows
+            for file in (place.private / "membership.parquet", place.files / "members.parquet")
+        )
+    except (OSError, pa.ArrowException):
+        raise refuse_gap("the membership", place) from None
+
+
 def set_keys(sets: np.ndarray, profiles: np.ndarray) -> np.ndarray:
     """Return a text per group that is equal exactly where members and profile are."""
     return np.char.add(np.char.add(sets.astype("S20"), b"/"), profiles)
@@ -243,8 +263,8 @@ def _same_release(case: Case, place: Place) -> bool:
     release = case.as_published.release
     if place.withdrawn or not isinstance(release, Release):
         return False
-    files = ("groups.parquet", "members.parquet", "items.parquet")
-    return all(
+    files = data_files(release.directory)
+    return files == data_files(place.files) and all(
         (place.files / name).exists() and digest(place.files / name) == digest(release.directory / name)
         for name in files
     )

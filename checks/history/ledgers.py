@@ -36,6 +36,11 @@ class LedgerFile:
     schema: str
     key: Path
 
+    @property
+    def population(self) -> str:
+        """The name of the people it is about."""
+        return self.key.stem
+
     def releases(self) -> dict[Key, int]:
         """Return the numbers of all releases that were ever public, ascending by publication."""
         rows = self._rows("SELECT id, name, snapshot, revision FROM {}releases WHERE state <> 'prepared'")
@@ -52,6 +57,17 @@ class LedgerFile:
         return {
             (name, f"{snapshot}-r{revision}" if revision else str(snapshot)): (manifest, code)
             for name, snapshot, revision, manifest, code in rows
+        }
+
+    def spending(self) -> dict[Key, tuple[float, float]]:
+        """Return what each release with a privacy budget spent: rho, and the probability that it does not hold."""
+        rows = self._rows(
+            "SELECT r.name, r.snapshot, r.revision, b.rho, b.failure FROM {0}releases r "
+            "JOIN {0}budget b ON b.release_id = r.id WHERE r.state <> 'prepared'"
+        )
+        return {
+            (name, f"{snapshot}-r{revision}" if revision else str(snapshot)): (float(rho), float(failure))
+            for name, snapshot, revision, rho, failure in rows
         }
 
     def erased(self) -> int:

@@ -15,6 +15,7 @@ from checks.evidence.membership import Membership
 from checks.evidence.profiles import Profiles
 from checks.evidence.release import Release
 from checks.evidence.release_view import ReleaseView
+from checks.evidence.support import Support
 from checks.history.places import MANIFEST, Place, refuse_gap
 from tasks.errors import Refused
 from tasks.store import read_json
@@ -124,6 +125,7 @@ class GroupFacts:
     def read(cls, release: ReleaseView) -> "GroupFacts":
         """Read all groups once."""
         names = pd.util.hash_array(release.items.to_numpy(zero_copy_only=False).astype(object))
+        counts = None if release.support is None else _counts_of_rows(release.support, names)
         unit = f"{release.low}/{release.step}/{release.dtype}/{release.unit}".encode()
         seen: dict[bytes, bytes] = {}  # most groups of a release hold the same items
         lists: list[bytes] = []
@@ -135,10 +137,26 @@ class GroupFacts:
                     seen[key] = _digest(names if positions is None else names[positions])
                 size = int(release.sizes[block.start + row])
                 lists.append(seen[key])
-                profiles.append(_digest(codes, unit + size.to_bytes(8, "big") + seen[key]))
+                profile = _digest(codes, unit + size.to_bytes(8, "big") + seen[key])
+                if (
+                    counts is not None
+                ):  # a group without a published count differs from one that never had any
+                    profile = _digest(codes, profile + b"support" + counts.get(block.start + row, b""))
+                profiles.append(profile)
         return cls(
             release.groups, release.sizes, np.array(profiles, "S16"), np.array(lists, "S16"), release.items
         )
+
+
+def _counts_of_rows(support: Support, names: np.ndarray) -> dict[int, bytes]:
+    """Return a digest of each row's published counts of raters, by the items' ids."""
+    order = np.lexsort((names[support.item], support.row))
+    row, found = (
+        support.row[order],
+        np.column_stack([names[support.item], support.raters.astype(np.uint64)])[order],
+    )
+    rows, first = np.unique(row, return_index=True)
+    return {int(one): _digest(part) for one, part in zip(rows, np.split(found, first[1:]), strict=True)}
 
 
 def _rows(block: Profiles) -> Iterator[tuple[int, np.ndarray | None, np.ndarray]]:

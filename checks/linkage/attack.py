@@ -17,9 +17,11 @@ import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
+from checks.about import About
 from checks.evidence.case import Case
 from checks.evidence.views.raw import MIN_CONTROL_SHARE, allowed_text, raw_view
 from checks.linkage.absent_people import absent_risk
@@ -78,7 +80,7 @@ def _tops(ranks: np.ndarray) -> dict[int, float]:
 
 
 def attack(
-    name: str, *, models: tuple[Model, ...], control: Model, entropic: bool = False
+    name: str, *, models: tuple[Model, ...], control: Model, about: About, entropic: bool = False
 ) -> Callable[[RuleOf], RuleOf]:
     """Register the decorated `rule(world) -> Rule` as a gating attack.
 
@@ -90,7 +92,7 @@ def attack(
             return _judge(case, threshold, rule_of, models, control, entropic)
 
         run.__module__, run.__doc__ = rule_of.__module__, rule_of.__doc__
-        check(name, threshold=1.0, controlled=True)(run)
+        check(name, threshold=1.0, about=about, controlled=True)(run)
         return rule_of
 
     return register
@@ -131,7 +133,7 @@ def _judge(
     worst = max(trials, key=lambda t: t.risk.interval[1])
     low, high = worst.risk.interval
     below = 0 if case.single else max(t.count_below(case.release.k) for t in trials)
-    control_succeeded, control_text = run_control(raw_view(case), rule_of, control)
+    succeeded = run_control(raw_view(case), rule_of, control)
     within = "" if case.single else f"{below:,} targets are within the first {case.release.k - 1} people. "
     # All records then have the same score, whatever is known: every target ties with everybody.
     all_tie = case.release.complete and rule_of(world_of(case)).kind == "presence"
@@ -145,10 +147,11 @@ def _judge(
         f"best chance of naming a target {worst.risk.rate:.4f} (at most {high:.4f}) knowing {worst.model.name}"
         f"{allowed_text(case, allowed)}. {within}"
         f"The right {'record' if case.single else 'group'} comes first for: {groups}. "
-        f"Control, {control.name}: {control_text}.",
+        f"Control, {control.name}: {succeeded.words}.",
         ci_low=low,
         ci_high=high,
-        control=control_succeeded,
+        control=succeeded.works,
+        control_share=succeeded.share,
         planned=sum(len(case.targets("knowledge", heavy=model.choice == "forum")) for model in usable),
         threshold=allowed,
         outcomes=tuple(t.outcome() for t in trials),
@@ -156,7 +159,15 @@ def _judge(
     )
 
 
-def run_control(raw: Case, rule_of: RuleOf, model: Model) -> tuple[bool, str]:
+class Control(NamedTuple):
+    """Hold whether an attack works where it must, the words for it, and the share of people it names in raw data."""
+
+    works: bool
+    words: str
+    share: float
+
+
+def run_control(raw: Case, rule_of: RuleOf, model: Model) -> Control:
     """Test that the attack works: it breaks the raw data or, where these resist it, finds people by a planted item; and
     it does not find people whose record was removed. Return this and the words for it."""
     broken = trial(raw, rule_of, model, targets=raw.control_targets(heavy=model.choice == "forum"))
@@ -167,7 +178,7 @@ def run_control(raw: Case, rule_of: RuleOf, model: Model) -> tuple[bool, str]:
         f"removed (by chance {expected * len(broken.ranks):.1f})"
     )
     if broken.risk.rate >= MIN_CONTROL_SHARE:
-        return removed_not_found, control_text
+        return Control(removed_not_found, control_text, broken.risk.rate)
     more, targets = with_planted_items(raw, broken.knowledge.targets)
     with contextlib.closing(more):
         found = trial(more, rule_of, knowing_planted_item(model), targets=targets)
@@ -175,7 +186,8 @@ def run_control(raw: Case, rule_of: RuleOf, model: Model) -> tuple[bool, str]:
     control_text += (
         f"; these data resist it, so with one planted item of their own{among} it finds {found.risk.rate:.1%}"
     )
-    return removed_not_found and found.risk.rate >= MIN_FOUND_SHARE, control_text
+    works = removed_not_found and found.risk.rate >= MIN_FOUND_SHARE
+    return Control(works, control_text, broken.risk.rate)
 
 
 def _baseline(case: Case, rule_of: RuleOf, model: Model) -> float:

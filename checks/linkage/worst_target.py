@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from checks.evidence.case import Case
 from checks.evidence.views.raw import allowed_text
-from checks.linkage.attack import Trial
+from checks.linkage.attack import Control, Trial
 from checks.result import Finding
 
 
@@ -19,7 +19,7 @@ def assess_worst_target(
     summary: str,
     *,
     planned: int,
-    control: tuple[bool, str],
+    control: Control,
     applicable: bool = True,
 ) -> Finding:
     """Compare the largest chance of naming a target, over all kinds of knowledge, with 1/k."""
@@ -40,10 +40,11 @@ def assess_worst_target(
         passed,
         observed,
         sum(len(t.ranks) for t in trials.values()),
-        f"{found}{allowed_text(case, allowed)}. {summary} Control: {control[1]}.",
+        f"{found}{allowed_text(case, allowed)}. {summary} Control: {control.words}.",
         ci_low=low,
         ci_high=high,
-        control=control[0],
+        control=control.works,
+        control_share=control.share,
         planned=planned,
         threshold=allowed,
         outcomes=tuple(replace(t.outcome(), knowledge=name) for name, t in trials.items()),

@@ -28,6 +28,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
+from checks.about import About
 from checks.evidence.case import Case
 from checks.evidence.groups import GroupBlock
 from checks.evidence.rating_levels import ItemRatings, RatingLevels
@@ -80,7 +81,22 @@ class _Agreement:
         )
 
 
-@check("contributors", threshold=0.05)
+@check(
+    "contributors",
+    threshold=0.05,
+    about=About(
+        title="Few contributors",
+        summary="Read ratings of few people from a group's values",
+        knows="The attacker has found a person's group.",
+        tries="They read a published value as the rating of the one or two members who really rated the item.",
+        means=(
+            "Such values may hold predictions only, so they may be right no more often than guesses are; the "
+            "limit is the margin of the estimate."
+        ),
+        measure="share of such values that reveal a rating, beyond chance",
+        guess=0.0,
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Measure the share of such cells that reveal their contributors' ratings, above chance (upper bound); nobody may
     be exposed."""

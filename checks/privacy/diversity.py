@@ -11,6 +11,7 @@ from itertools import combinations
 import numpy as np
 import scipy.sparse as sp
 
+from checks.about import About
 from checks.evidence.case import Case
 from checks.registry import check
 from checks.result import Finding
@@ -21,7 +22,22 @@ MAX_SETS = 2_000_000
 MAX_PAIRS = 20_000_000_000  # of items together in a record or rated by one person: some ten minutes
 
 
-@check("diversity", threshold=1, offline=True, larger_is_safer=True, whole=True)
+@check(
+    "diversity",
+    threshold=1,
+    offline=True,
+    larger_is_safer=True,
+    whole=True,
+    about=About(
+        title="Item diversity (l)",
+        summary="Count the groups around each item",
+        knows="The attacker knows that a person rated an item, or a set of items.",
+        tries="They look for the groups that have it.",
+        means="With at least l groups to choose from, an item alone does not lead to a group.",
+        measure="fewest groups around an item",
+        unit="groups",
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Count the fewest groups around an item or a rated b-set; at least the manifest's l (and the threshold, if
     higher)."""

@@ -12,15 +12,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from checks.about import About
 from checks.evidence import manifest
 from checks.evidence.case import Case
+from checks.evidence.method_rules import rules_of
 from checks.evidence.profiles import Profiles
-from checks.evidence.release import DATA_FILES, Release
+from checks.evidence.release import DATA_FILES, Release, data_files
+from checks.evidence.signature import SIGNATURE, signature_problems
 from checks.history.history import erased_people, known_people, listed_before
 from checks.history.ledgers import ledgers_of
 from checks.history.places import own_place
 from checks.privacy.k_anonymity import publishes_single_people
-from checks.registry import check
+from checks.registry import ANY, check
 from checks.result import Finding
 from tasks.store import digest, digest_of, read_json
 
@@ -38,12 +41,27 @@ FAR = 16  # noise of any kind here exceeds this once in more values than there a
 Problem = manifest.Problem
 
 
-@check("integrity", threshold=0, offline=True, whole=True)
+@check(
+    "integrity",
+    threshold=0,
+    offline=True,
+    whole=True,
+    units=ANY,
+    about=About(
+        title="Integrity",
+        summary="Compare the files with the manifest and the source",
+        knows="The check has all files of the release and the owner's membership.",
+        tries="It compares digests, counts, schema and ratings with each other.",
+        means="After one contradiction no other figure could be trusted. None is allowed.",
+        measure="contradictions",
+        unit="contradictions",
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Count contradictions inside the release, and between it and the private side; none is allowed."""
     release = case.release
     assert isinstance(release, Release), "integrity is about files, and a view has none"
-    inspections = (_manifest, _files, _people, _profiles, _counts, _verdict)
+    inspections = (_manifest, _files, _people, _profiles, _support, _counts, _verdict)
     problems = [problem for inspect in inspections for problem in inspect(release)]
     if not case.offline:
         problems += [*_private(case), *_ledger(case)]
@@ -73,12 +91,16 @@ def _files(release: Release) -> Iterator[Problem]:
         "data files without a digest in the manifest",
     )
     yield len(set(listed) - present), "files of the manifest that are missing"
-    yield len(present - set(listed) - {"manifest.json"}), "files that the manifest does not list"
+    yield len(present - set(listed) - {"manifest.json", SIGNATURE}), "files that the manifest does not list"
+    if SIGNATURE in present:  # it is about the manifest, so the manifest cannot list it
+        yield from signature_problems(release.directory)
     tampered = [
         name for name in sorted(set(listed) & present) if digest(release.directory / name) != listed[name]
     ]
     yield len(tampered), f"files that differ from their digest ({', '.join(tampered)})"
-    noted = [name for name in DATA_FILES if _notes(pq.read_schema(release.directory / name))]
+    noted = [
+        name for name in data_files(release.directory) if _notes(pq.read_schema(release.directory / name))
+    ]
     yield len(noted), f"files with notes beside their columns ({', '.join(noted)})"
 
 
@@ -95,11 +117,16 @@ def _people(release: Release) -> Iterator[Problem]:
     yield len(ids) - len(pc.unique(ids)), "pseudonyms listed more than once"
     yield int((release.row_of_member < 0).sum()), "members of a group that has no profile"
     yield release.n_groups - len(np.unique(release.groups)), "group numbers with more than one profile"
-    yield int((release.listed == 0).sum()), "groups without members"
-    yield (
-        int(((release.listed != release.sizes) & (release.listed > 0)).sum()),
-        "groups whose size is not their members",
-    )
+    if rules_of(release.manifest["method"]).is_synthetic:
+        yield len(ids), "people listed in a release of synthetic rows"
+        yield int((release.sizes != 1).sum()), "synthetic rows that claim to stand for several people"
+        yield int(not release.n_groups), "releases without a row"
+    else:
+        yield int((release.listed == 0).sum()), "groups without members"
+        yield (
+            int(((release.listed != release.sizes) & (release.listed > 0)).sum()),
+            "groups whose size is not their members",
+        )
     if len(ids) > 1:
         yield int(pc.sum(pc.greater(ids[:-1], ids[1:])).as_py()), "members out of pseudonym order"
     yield release.n_items - len(pc.unique(release.items)), "items listed more than once"
@@ -117,6 +144,18 @@ def _profiles(release: Release) -> Iterator[Problem]:
         off_scale += int(beyond(block).sum())
     yield off_scale, violation
     yield empty, "groups without items"
+
+
+def _support(release: Release) -> Iterator[Problem]:
+    """Inspect the counts of raters: of groups and items that are there, each once, in order, and positive."""
+    if (support := release.support) is None:
+        return
+    known = (support.row >= 0) & (support.item >= 0) & (support.item < release.n_items)
+    yield int((~known).sum()), "counts of raters of no group or no item"
+    yield int((support.raters <= 0).sum()), "counts of raters that are not positive"
+    numbers, items = support.group.astype(np.int64), support.item.astype(np.int64)
+    step, same = np.diff(numbers), np.diff(items)
+    yield int(((step < 0) | ((step == 0) & (same <= 0))).sum()), "counts of raters out of order or twice"
 
 
 def _too_far(release: Release) -> tuple[str, Callable[[Profiles], np.ndarray]]:
@@ -143,11 +182,12 @@ def _counts(release: Release) -> Iterator[Problem]:
     """Compare the manifest's counts."""
     counts = release.manifest["counts"]
     cells = np.concatenate([np.diff(block.indptr) for block in release.blocks()] or [np.empty(0, int)])
+    synthetic = rules_of(release.manifest["method"]).is_synthetic
     found = {
         "users": len(release.pseudonyms),
         "items": release.n_items,
         "groups": release.n_groups,
-        "ratings": int((cells * release.listed).sum()),
+        "ratings": int((cells * (1 if synthetic else release.listed)).sum()),
     }
     wrong = [name for name, number in found.items() if counts.get(name) != number]
     yield len(wrong), f"counts of the manifest that are wrong ({', '.join(wrong)})"
@@ -240,6 +280,8 @@ def _withheld(case: Case) -> Iterator[Problem]:
     release, truth = case.release, case.truth
     withheld = release.manifest["withheld"]
     users, items = truth.unlisted_users, truth.unlisted_items
+    if rules_of(release.manifest["method"]).is_synthetic:
+        users, items = 0, 0  # how many people and items there are is protected, too
     if release.manifest["series"] == "checked":
         fewest = max(0, users - erased_people(case)) // release.k * release.k
         users, items = max(fewest, min(users // release.k * release.k, _count(withheld.get("users")))), 0

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from checks.about import About
 from checks.evidence.case import Case
 from checks.evidence.method_rules import rules_of
 from checks.evidence.release_view import ReleaseView
@@ -25,7 +26,25 @@ from checks.registry import check
 from checks.result import Finding
 
 
-@check("k-anonymity", threshold=2, offline=True, larger_is_safer=True, whole=True)
+@check(
+    "k-anonymity",
+    threshold=2,
+    offline=True,
+    larger_is_safer=True,
+    whole=True,
+    about=About(
+        title="Group size (k)",
+        summary="Count the people who share each published profile",
+        knows="The attacker has the release alone.",
+        tries="They look for a profile that few people share.",
+        means=(
+            "Every person shares their published profile with at least k − 1 others, so that nothing in the files "
+            "distinguishes them."
+        ),
+        measure="people behind the smallest profile",
+        unit="people",
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Return the smallest set of people with one published profile; at least the manifest's k (and the threshold, if
     higher)."""

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from checks.about import About
 from checks.evidence.case import Case
 from checks.evidence.file_metadata import dated_before_their_data, foreign_metadata, row_group_sizes
 from checks.evidence.source_matrix import NOWHERE
@@ -41,7 +42,21 @@ class Dependence:
     chance: float
 
 
-@check("ordering", threshold=0, as_published=True, whole=True)
+@check(
+    "ordering",
+    threshold=0,
+    as_published=True,
+    whole=True,
+    about=About(
+        title="Ordering",
+        summary="Look for the source's order in numbers and rows",
+        knows="The attacker knows an order of the source: ids, rows, activity or first day.",
+        tries="They compare it with group numbers, pseudonyms, rows and file metadata.",
+        means="Numbers that follow the source name their owners one by one. None is allowed.",
+        measure="orders and metadata that follow the source",
+        unit="findings",
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Count orders of the release that follow an order of the source, and metadata that no published column explains;
     none is allowed."""

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from checks.about import About
 from checks.evidence.case import Case
 from checks.evidence.membership import Membership
 from checks.evidence.seeds import seeded
@@ -25,7 +26,21 @@ SAMPLE = 2000
 LARGEST_Z = 5.0
 
 
-@check("pseudonyms", threshold=0, as_published=True, whole=True)
+@check(
+    "pseudonyms",
+    threshold=0,
+    as_published=True,
+    whole=True,
+    about=About(
+        title="Pseudonyms",
+        summary="Look for source ids inside and behind pseudonyms",
+        knows="The attacker can guess ids of the source.",
+        tries="They search for them in the pseudonyms, as they are, encoded and hashed, and compare the orders.",
+        means="A pseudonym that leads to an id names its owner. None is allowed.",
+        measure="people whose pseudonym leads to them",
+        unit="people",
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Count people whose pseudonym is an id, contains their id or a plain hash of it, or reveals its order or their
     attributes; none is allowed."""

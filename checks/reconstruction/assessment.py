@@ -45,6 +45,10 @@ from checks.stats import Risk, Tally, clustered, find_exposed
 
 LEAST_ROOM = 30  # misses of the guess below which a gain would be noise
 VERBATIM_SHARE = 0.99
+PART_OF_RECORD = (  # what the limit means, in the words of the three attacks
+    "The limit is the k-th part of a record that any member of a group of k has in it; above it noise would not hide a "
+    "rating."
+)
 
 
 @dataclass(frozen=True)

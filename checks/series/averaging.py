@@ -18,6 +18,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from checks.about import About
 from checks.evidence.case import Case
 from checks.history.history import FIRST, History
 from checks.history.nearest_person import found_first, records
@@ -30,7 +31,24 @@ CONTROL_GROUPS = 16
 WORK = 2e10  # ratings × vectors: some minutes
 
 
-@check("averaging", threshold=0, controlled=True, as_published=True, whole=True)
+@check(
+    "averaging",
+    threshold=0,
+    controlled=True,
+    as_published=True,
+    whole=True,
+    about=About(
+        title="Averages over releases",
+        summary="Average a person's profiles over all releases",
+        knows="The attacker holds every release and knows which profiles are a person's.",
+        tries="They average these profiles and look for the nearest person.",
+        means=(
+            "Each regrouping would average out the other members; so a further release may not show any gain over "
+            "a single one."
+        ),
+        measure="further people found by averaging",
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Return how many more people are found by averaging over releases than in one (lower bound above 0 refuses)."""
     history = History.of(case)

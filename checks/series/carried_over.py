@@ -9,6 +9,7 @@ or refitted profile, a redrawn cell.
 
 import numpy as np
 
+from checks.about import About
 from checks.evidence.case import Case
 from checks.history.history import FIRST, History
 from checks.history.pools import Pools
@@ -17,7 +18,21 @@ from checks.registry import check
 from checks.result import Finding
 
 
-@check("carried-over", threshold=0, as_published=True, whole=True)
+@check(
+    "carried-over",
+    threshold=0,
+    as_published=True,
+    whole=True,
+    about=About(
+        title="Unchanged groups",
+        summary="Compare every group with its earlier publication",
+        knows="The attacker holds every release about these people.",
+        tries="They look for groups that changed between two releases.",
+        means="A change belongs to the few people who caused it, so a published group never changes. None may.",
+        measure="groups that are neither new nor unchanged",
+        unit="groups",
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Count the groups that are neither new nor unchanged; none is allowed."""
     history = History.of(case)

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from checks.about import About
 from checks.evidence.case import Case
 from checks.evidence.release_view import ReleaseView
 from checks.history.history import FIRST, History
@@ -21,7 +22,24 @@ from checks.registry import check
 from checks.result import Finding
 
 
-@check("catalogue", threshold=0, as_published=True, whole=True)
+@check(
+    "catalogue",
+    threshold=0,
+    as_published=True,
+    whole=True,
+    about=About(
+        title="Catalogue",
+        summary="Look for items that enter, leave or move",
+        knows="The attacker holds every release about these people.",
+        tries="They look for items that appear, disappear or move between two releases.",
+        means=(
+            "An item that appears is a fact about whoever rated it; so items only enter, in batches that several "
+            "newcomers explain. No rule may be broken."
+        ),
+        measure="items and groups that break a rule",
+        unit="findings",
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Count items and groups that break a rule of the catalogue; none is allowed."""
     history = History.of(case)

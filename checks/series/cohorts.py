@@ -10,6 +10,7 @@ times the real newcomers, show up in the owner's counts. Hence max(50, 4k), deci
 owner may demand more ([gate] cohorts), never less.
 """
 
+from checks.about import About
 from checks.evidence.case import Case
 from checks.history.history import FIRST, History
 from checks.registry import check
@@ -19,7 +20,22 @@ FEWEST = 50
 GROUPS = 4
 
 
-@check("cohorts", threshold=FEWEST, larger_is_safer=True, as_published=True, whole=True)
+@check(
+    "cohorts",
+    threshold=FEWEST,
+    larger_is_safer=True,
+    as_published=True,
+    whole=True,
+    about=About(
+        title="Newcomers",
+        summary="Count the newcomers of a release: enough, or none",
+        knows="The attacker can fill a month's newcomers with made-up accounts.",
+        tries="They complete the group of a real newcomer with their own accounts.",
+        means="With enough newcomers at once, or none, the accounts an attacker needs are too many to go unnoticed.",
+        measure="people who are new in this release",
+        unit="people",
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Return how many people are new in this release: none, or at least max(50, 4k) and the threshold."""
     history = History.of(case)

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
+from checks.about import About
 from checks.evidence.case import Case
 from checks.history.history import FIRST, History
 from checks.history.nearest_person import found_first, nearest, records
@@ -47,7 +48,21 @@ class Differences:
     people: np.ndarray
 
 
-@check("differencing", threshold=0, controlled=True, as_published=True, whole=True)
+@check(
+    "differencing",
+    threshold=0,
+    controlled=True,
+    as_published=True,
+    whole=True,
+    about=About(
+        title="Differences of releases",
+        summary="Subtract two releases and look for the person between",
+        knows="The attacker holds every release about these people.",
+        tries="They subtract two publications of nearly the same group and look for the person in between.",
+        means="A difference that fewer than k people explain isolates them. None is allowed.",
+        measure="share of differences that fewer than k people explain",
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Return the share of differences between releases that fewer than k people explain; none is allowed."""
     history = History.of(case)

@@ -6,6 +6,11 @@ items is given at all (an item is withheld because one or two people rated it). 
 the lines of the checks included, may not be the exact number of people in the source or of those who wait. A number
 below 100 is not looked for: it occurs by chance.
 
+Nothing measured on the data may be beside synthetic rows, whose every figure is paid for from a privacy budget: the
+exact numbers of people, items and ratings (of the released items) in the source are looked for in the manifest. Its
+counts are left out: they are of rows and drawn items, may equal an exact number by chance, and to refuse them for it
+would disclose that they do.
+
 One figure is about time: `as_of`, the newest snapshot whose ratings are behind a profile, where that is later than the
 release's own. It is recomputed from the first publication of every group.
 """
@@ -14,9 +19,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from checks.about import About
 from checks.evidence.case import Case
+from checks.evidence.method_rules import rules_of
 from checks.history.history import FIRST, History
-from checks.registry import check
+from checks.registry import ANY, check
 from checks.result import Finding
 
 SMALLEST_SOUGHT = 100
@@ -33,9 +40,29 @@ _FIXED = (
 )
 
 
-@check("public-figures", threshold=0, as_published=True, whole=True)
+@check(
+    "public-figures",
+    threshold=0,
+    as_published=True,
+    whole=True,
+    units=ANY,
+    about=About(
+        title="Public figures",
+        summary="Look for published figures that one person changes",
+        knows="The attacker reads the counts and figures of every manifest.",
+        tries="They look for an exact count of people or items that one more person would change.",
+        means=(
+            "A figure about people who wait, or were left out, would betray one of them when it changes. None is "
+            "allowed."
+        ),
+        measure="figures that depend on people who are not released",
+        unit="figures",
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Count the figures of the manifest that depend on people who are not released; none is allowed."""
+    if rules_of(case.release.manifest["method"]).is_synthetic:
+        return _of_synthetic_rows(case, threshold)
     history = History.of(case)
     release, manifest = history.own.release, history.own.manifest
     if not history.related and manifest.get("series") != "checked":
@@ -74,6 +101,18 @@ def run(case: Case, threshold: float) -> Finding:
         or "Counts are of released people; the number of people withheld is a multiple of k."
     )
     return Finding(total <= threshold, total, len(figures), detail)
+
+
+def _of_synthetic_rows(case: Case, threshold: float) -> Finding:
+    """Count figures of the manifest that are exact numbers of people, items or ratings of the source."""
+    raters, items = case.truth.raters, case.truth.unlisted_items
+    exact = {case.truth.source_users, int((raters > 0).sum()) + items, int(raters.sum())}
+    secret = {number for number in exact if number >= SMALLEST_SOUGHT}
+    rest = {key: value for key, value in case.release.manifest.items() if key not in (*_FIXED, "counts")}
+    figures = list(_numbers(rest))
+    found = sum(number in secret for number in figures)
+    detail = f"{found:,} figures of the manifest are exact numbers of people, items or ratings of the source."
+    return Finding(found <= threshold, found, len(figures), detail)
 
 
 def _numbers(value: Any) -> Iterator[int]:

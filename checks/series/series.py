@@ -9,6 +9,7 @@ population is the candidate's own claim and is not read.
 
 import numpy as np
 
+from checks.about import About
 from checks.evidence.case import Case
 from checks.history.history import FIRST, NO_STORE, History
 from checks.history.pools import Pools
@@ -16,7 +17,25 @@ from checks.registry import check
 from checks.result import Finding
 
 
-@check("series", threshold=2, larger_is_safer=True, as_published=True, whole=True)
+@check(
+    "series",
+    threshold=2,
+    larger_is_safer=True,
+    as_published=True,
+    whole=True,
+    about=About(
+        title="All releases together",
+        summary="Intersect a person's groups over all releases",
+        knows="The attacker holds every release about these people, withdrawn ones included.",
+        tries="They intersect the groups of a person over all of them.",
+        means=(
+            "Everybody stays among at least k people who are alike in all releases, so that waiting for the next "
+            "release gains nothing."
+        ),
+        measure="fewest people who are alike in all releases",
+        unit="people",
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Return the fewest persons who are alike in all releases together; at least the manifest's k, the lowest k these
     people were promised so far, and the threshold."""

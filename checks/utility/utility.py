@@ -2,10 +2,20 @@
 
 The predictions come from a shadow run on 90 % of the ratings; here they are only scored on the held-out rest. A release
 is refused where the loss is *shown* to be too large (lower bound): few held-out ratings leave the figure to chance, and
-a release of doubtful use harms no one. Everything else in the gate takes the upper bound. The intervals of this check
+a release of doubtful use harms no one. Where even random groups are not shown to be worse than the model, there is no
+interval, and what decides is whether loss − threshold · room is shown to be above 0 ([Fieller1954]): the same question
+without the division. Everything else in the gate takes the upper bound. The intervals of this check
 are not widened for further attempts: that would make passing easier.
 
-All that is about the shadow. Whether the release is what was measured is tested on its own cells: its error on what its
+Recommenders also need lists. How well these are ranked (checks/evidence/shadow_ranking.py) is reported for every
+release. It is decisive where a release claims to say what goes together: synthetic rows, whose cells predict nobody's
+ratings, and groups with numbers of raters (support.parquet). There own histories must be *shown* to be ranked better
+than by popularity, which is nearly public: the lower bound of the difference in nDCG@10 is above 0, of the shadow's
+release and of the release's own rows (checks/evidence/own_ranking.py). Its intervals are widened for further attempts:
+a release must not become useful by luck. The line then holds the shortfall, popularity less the release, and its
+threshold is 0.
+
+The RMSE is about the shadow. Whether the release is what was measured is tested on its own cells: its error on what its
 people rated (checks/evidence/own_error.py) may be at most OWN_LIMIT of the way from the shadow's to that of random
 groups, the shadow's or the release's, whichever is lower. Random, permuted and constant values are about as wrong as
 random groups. Whether that is shown is decided by a jackknife over people: a few hundred ratings leave a tenth of the
@@ -24,15 +34,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from checks.about import About
+from checks.evidence import own_ranking, shadow_ranking
 from checks.evidence.case import Case
 from checks.evidence.own_error import OwnErrors, own_errors
+from checks.evidence.own_ranking import support_of
+from checks.evidence.shadow_ranking import FEWEST_PEOPLE, Ranks
 from checks.evidence.views.shadow import shadow_view
-from checks.registry import check
+from checks.registry import ANY, check
 from checks.result import Finding
-from checks.stats import Z95
+from checks.stats import Z95, interval_z, ratio_interval, shown_above
 from tasks.errors import Refused
 
 _COLUMNS = ("truth", "original", "target", "similar", "random_group", "item_mean")
+SYNTHETIC = "dp-synthetic"  # the method whose records are nobody's
 SMALLEST_ROOM = 1e-4
 BLOCKS = 20
 FEWEST_PER_BLOCK = 5
@@ -40,7 +55,22 @@ OWN_LIMIT = 0.25  # of the way from the shadow's own error to that of random gro
 FEWEST_APART = 0.05  # of the shadow's error, from which on there is a way to measure
 
 
-@check("utility", threshold=0.75)
+@check(
+    "utility",
+    threshold=0.75,
+    units=ANY,
+    about=About(
+        title="Accuracy lost",
+        summary="Test that the release predicts better than chance",
+        knows="The check has one rating in ten that was held out before anything was fitted.",
+        tries="It compares the error of a release made of the rest with that of the full data and of random groups.",
+        means=(
+            "0 % loses nothing and 100 % is as bad as random groups; a release beyond the limit is not worth its "
+            "risk."
+        ),
+        measure="share of the accuracy lost, on the way to random groups",
+    ),
+)
 def run(case: Case, threshold: float) -> Finding:
     """Measure (target − original) / (random groups − original), in RMSE: 0 loses nothing, 1 is as bad as
     random groups."""
@@ -48,9 +78,44 @@ def run(case: Case, threshold: float) -> Finding:
         raise Refused(
             "there is no private directory with the figures of the shadow run", remedy="run `murmur audit`"
         )
-    figures = summary(case.private / "utility")
+    if case.release.manifest["method"] == SYNTHETIC:
+        return _ranking(case)
+    found = _rmse_loss(case, case.private, threshold)
+    if not found.passed or support_of(case.as_published) is None:
+        return found
+    ranked = _ranking(case)
+    return found if ranked.passed else ranked
+
+
+def _ranking(case: Case) -> Finding:
+    """Decide whether own histories are shown to be ranked better by the release than by popularity."""
+    assert case.private is not None
+    ranks = Ranks.read(case.private / "utility")
+    if ranks is None:
+        raise Refused(
+            "the shadow run left no ranking.parquet: ranking was not measured", remedy="run the release anew"
+        )
+    text = shadow_ranking.words(shadow_ranking.summary(case.private / "utility"), single=False)
+    people = len(ranks.people)
+    if people < FEWEST_PEOPLE:
+        return Finding(False, None, people, text, threshold=0.0)
+    of_shadow = shadow_ranking.above_popularity(ranks)
+    of_rows = own_ranking.above_popularity(case.as_published, ranks)
+    shown = [found.interval(interval_z())[0] > 0 for found in (of_shadow, of_rows)]
+    found = of_rows if shown[0] and not shown[1] else of_shadow
+    low, high = found.interval(interval_z())
+    text = (
+        f"nDCG@10 with own histories above popularity: shadow {of_shadow.value:+.3f}, rows of the release itself "
+        f"{of_rows.value:+.3f}. {text}"
+    )
+    return Finding(all(shown), -found.value, found.people, text, ci_low=-high, ci_high=-low, threshold=0.0)
+
+
+def _rmse_loss(case: Case, private: Path, threshold: float) -> Finding:
+    """Decide on the loss in RMSE, and whether the release is what the shadow run measured."""
+    figures = summary(private / "utility")
     observed = _loss(figures)
-    low, high = _interval(case.private / "utility", observed)
+    low, high, worth = _judge_loss(private / "utility", figures, threshold)
     # Of single people's records the figures are what a recommender trained on the release predicts by them.
     own, by_chance = ("own record", "another person") if case.single else ("own group", "random groups")
     text = (
@@ -65,10 +130,9 @@ def run(case: Case, threshold: float) -> Finding:
         text = (
             f"the model predicts no better than {by_chance}: there is no scale to judge the loss on. {text}"
         )
-    shown = observed if low is None else low
-    worth = shown is not None and shown <= threshold
     own_values = _own_distance(case.as_published)
-    text = f"{text} {own_values.words(own, by_chance)}"
+    ranking = shadow_ranking.words(figures["ranking"], single=case.single)
+    text = f"{text} {own_values.words(own, by_chance)} {ranking}"
     if worth and not own_values.passed:
         value, (low, high) = own_values.value, own_values.interval
         compared = own_values.compared
@@ -155,41 +219,61 @@ def _distance(errors: tuple[float, float, float], *, measurable: bool) -> float:
     return (release - shadow) / max(drawn - shadow if measurable else shadow, SMALLEST_ROOM)
 
 
+def _loss_and_room(figures: dict[str, Any]) -> tuple[float, float]:
+    """Return how much worse than the model the release is, and how much worse random groups are."""
+    model = figures["original_rmse"]
+    return figures["target_deviation_rmse"] - model, figures["random_group_rmse"] - model
+
+
 def _loss(figures: dict[str, Any]) -> float | None:
     """Return the share of random groups' loss that the release loses; None where there is no scale to measure it on."""
-    loss, room = (
-        figures[name] - figures["original_rmse"] for name in ("target_deviation_rmse", "random_group_rmse")
-    )
+    loss, room = _loss_and_room(figures)
     if room >= SMALLEST_ROOM:
         return loss / room
     return 0.0 if loss <= 0 else None
 
 
-def _interval(utility_dir: Path, observed: float | None) -> tuple[float | None, float | None]:
-    """Return the 95 % interval of the loss by a jackknife over blocks; the ratings lie by user, so blocks keep people
-    together."""
+def _judge_loss(
+    utility_dir: Path, figures: dict[str, Any], threshold: float
+) -> tuple[float | None, float | None, bool]:
+    """Return the 95 % interval of the loss, and whether it is not shown to be above the threshold.
+
+    Both from a jackknife over blocks of loss and room, the two parts of the ratio: the room of few held-out ratings may
+    be near 0, where the ratio itself says nothing but loss − threshold · room still does (checks/stats.py). The ratings
+    lie by user, so blocks keep people together.
+    """
+    parts = _loss_and_room(figures)
     heldout = _read(utility_dir / "heldout.parquet", _COLUMNS)
     places = np.arange(len(heldout["truth"]))
-    if observed is None or len(places) < FEWEST_PER_BLOCK * BLOCKS:
-        return None, None
     without = []
-    for block in range(BLOCKS):
-        rest = places * BLOCKS // len(places) != block
-        part = {name: values[rest] for name, values in heldout.items()}
-        loss = None if np.isnan(part["target"]).all() else _loss(_errors(part))
-        if loss is None:
-            return None, None
-        without.append(loss)
-    spread = Z95 * math.sqrt((BLOCKS - 1) * float(np.var(without)))
-    return observed - spread, observed + spread
+    if len(places) >= FEWEST_PER_BLOCK * BLOCKS:
+        for block in range(BLOCKS):
+            rest = places * BLOCKS // len(places) != block
+            part = {name: values[rest] for name, values in heldout.items()}
+            if not np.isnan(part["target"]).all():
+                without.append(_loss_and_room(_errors(part)))
+    if len(without) < BLOCKS:
+        observed = _loss(figures)
+        return None, None, observed is not None and observed <= threshold
+    spread = (BLOCKS - 1) * np.cov(np.array(without), rowvar=False, bias=True)
+    return *ratio_interval(*parts, spread, Z95), not shown_above(*parts, threshold, spread, Z95)
 
 
 def summary(utility_dir: Path) -> dict[str, Any]:
-    """Return the figures of `utility` in the command line's JSON and in the report."""
+    """Return the figures of `utility` in the command line's JSON and in the report; of synthetic rows, which predict
+    nobody's ratings, only those of `ranking`."""
+    ranking = shadow_ranking.summary(utility_dir)
+    if not (utility_dir / "heldout.parquet").exists() and (utility_dir / shadow_ranking.FILE).exists():
+        return {"ranking": ranking}
     ranks = _read(utility_dir / "ranks.parquet", ("self_rank", "groups"))
     figures = _errors(_read(utility_dir / "heldout.parquet", _COLUMNS))
     heldout = figures.pop("heldout")
-    return {**figures, "self_rank_1_share": float((ranks["self_rank"] == 1).mean()), "heldout": heldout}
+    return {
+        **figures,
+        "self_rank_1_share": float((ranks["self_rank"] == 1).mean()),
+        "heldout": heldout,
+        "ranking": ranking,
+    }
 
 
 def _errors(heldout: dict[str, np.ndarray]) -> dict[str, Any]:

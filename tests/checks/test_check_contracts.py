@@ -4,6 +4,7 @@ import copy
 from dataclasses import replace
 
 import made_releases as made
+import made_support
 import made_sybils
 import numpy as np
 import pyarrow as pa
@@ -214,6 +215,23 @@ class TestSetIntersection(RawRatings):
 
 class TestStructureBased(RawRatings):
     name = "structure-based"
+
+
+class TestSupportDisclosure(CheckContract):
+    """Publish exact counts of raters; counts by the rule are harmless."""
+
+    name = "support-disclosure"
+
+    def beside(self, opened, exact):
+        release = made_support.release()
+        cells = made_support.count(release) if exact else made_support.cells_by_rule(release)
+        return opened(release, lambda published, _: made_support.write_support(published, cells))
+
+    def violation(self, opened):
+        return self.beside(opened, exact=True)
+
+    def harmless(self, opened):
+        return self.beside(opened, exact=False)
 
 
 class TestSvdEmReconstruction(Noise):

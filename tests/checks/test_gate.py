@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 from checks import gate, registry
+from checks.about import About
 from checks.evidence.release import Release
 from checks.gate import judge_case, verify
 from checks.linkage.drawn_knowledge import draw_knowledge
 from checks.linkage.knowledge import Model
 from checks.registry import Check, registered
-from checks.result import CheckResult, Finding, Verdict
+from checks.result import NO_RECORDS, REDACTED, CheckResult, Finding, Verdict
 from checks.stats import corrected_for
-from tasks.config.gate import check_names
+from tasks.config.gate import check_names, check_summaries
 from tasks.errors import Refused, UsageError
 from tasks.store import read_json, write_json
 
@@ -27,15 +28,49 @@ FIELDS = {
 }
 
 
+MADE_UP = About(
+    title="Made up", summary="Find something", knows="All.", tries="It.", means="Much.", measure="share"
+)
+
+
 def one(case, run, **settings) -> CheckResult:
     """The gate's result for a check made up on the spot."""
-    how = {"threshold": 1.0, "severity": "gate", "controlled": False, "offline": False} | settings
+    how = {
+        "threshold": 1.0,
+        "severity": "gate",
+        "controlled": False,
+        "offline": False,
+        "about": MADE_UP,
+        "kind": "attacks",
+    } | settings
     return gate.run_check(Check("made-up", run=run, **how), case, how["threshold"])
 
 
 def test_every_file_is_a_check_and_every_check_is_a_file():
     assert sorted(registered()) == check_names()
     assert {c.name for c in registered().values() if c.severity == "advisory"} == {"unprotected-attributes"}
+
+
+def test_the_command_line_reads_what_the_checks_declare():
+    declared = {name: check.about.summary for name, check in registered().items()}
+    assert check_summaries() == declared
+    assert check_summaries(("attacks",)).keys() < declared.keys()
+    assert "" not in declared.values()
+    assert len({check.about.title for check in registered().values()}) == len(declared)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ({"summary": "Find " * 20}, "longer than 54"),
+        ({"knows": "no full stop"}, "whole sentences"),
+        ({"means": ""}, "is empty"),
+        ({"measure": "an upper_bound"}, "identifier"),
+    ],
+)
+def test_words_that_a_page_cannot_show_are_refused(words, problem):
+    with pytest.raises(ValueError, match=problem):
+        replace(MADE_UP, **words)
 
 
 def test_order_does_not_depend_on_imports(monkeypatch):
@@ -46,7 +81,7 @@ def test_order_does_not_depend_on_imports(monkeypatch):
 
 def test_a_check_must_be_called_after_its_file():
     with pytest.raises(ValueError, match="finds checks by file name"):
-        registry.check("another-name", threshold=0)(lambda case, threshold: None)
+        registry.check("another-name", threshold=0, about=MADE_UP)(lambda case, threshold: None)
 
 
 @pytest.mark.parametrize("name", ["padded", "simple"])
@@ -139,7 +174,14 @@ def test_fewer_trials_than_planned_void_a_check(case):
 def test_a_loosened_check_can_be_void(case):
     """Both facts hold at once; when they were prefixes of `detail`, the second one hid the first."""
     check = Check(
-        "made-up", 1.0, "gate", True, False, lambda c, t: Finding(True, 0.0, 5, "fine", control=False)
+        "made-up",
+        1.0,
+        "gate",
+        True,
+        False,
+        lambda c, t: Finding(True, 0.0, 5, "fine", control=False),
+        MADE_UP,
+        "attacks",
     )
     result = gate.run_check(check, case(), 2.0)
     assert (result.passed, result.void, result.loosened) == (False, True, True)
@@ -174,7 +216,7 @@ def test_attempts_widen_intervals_and_are_stated(case):
     assert often.ci_low <= once.ci_low <= once.ci_high <= often.ci_high
     assert often.ci_high > once.ci_high
     assert often.outcomes[0].to_json()["ci_high"] > once.outcomes[0].to_json()["ci_high"]  # read outside
-    assert often.detail.startswith("Attempt 4 at this release. ")
+    assert often.to_json()["detail"].startswith("Attempt 4 at this release. ")
     assert "Attempt 4 at this release: intervals are of 98.75 %, not 95 %." in verdict.headline
     assert verdict.to_json()["attempts"] == 4
     assert "ttempt" not in once.detail + Verdict([once]).headline
@@ -253,7 +295,8 @@ def test_verify_needs_the_published_files_only(case):
     opened = case("simple")
     verdict = verify(opened.release.directory)
     assert verdict.passed
-    assert [check.name for check in verdict.checks] == ["diversity", "integrity", "k-anonymity"]
+    assert [check.name for check in verdict.checks] == ["diversity", "integrity", "k-anonymity", "budget"]
+    assert verdict.not_applicable == ["budget"]
 
 
 def test_what_is_no_release_fails_everything(tmp_path):
@@ -328,3 +371,58 @@ def test_a_k_below_two_is_no_promise(violated):
     published, _, _ = violated(forge)
     with pytest.raises(Refused, match="at least 2"):
         Release(published)
+
+
+# Synthetic rows (docs/dp.md)
+
+
+def dp_release(case):
+    """The same case with a release of the method dp-synthetic."""
+    opened = case("padded")
+    opened.release.manifest["method"] = "dp-synthetic"
+    return opened
+
+
+def test_a_check_judges_only_the_units_it_is_declared_for(case):
+    """What examines groups finds nothing in synthetic rows, and says so in one sentence, whatever it would answer."""
+
+    def fail(case, threshold):
+        return Finding(False, 0.7, 10, "a figure 0.7", 0.6, 0.8)
+
+    synthetic = dp_release(case)
+    line = one(synthetic, fail)
+    assert (line.passed, line.applicable, line.n, line.detail) == (True, False, 0, NO_RECORDS)
+    assert not one(synthetic, fail, units=("group", "synthetic")).passed
+    line = one(case("simple"), fail, units=("synthetic",))
+    assert (line.passed, line.applicable, line.detail) == (True, False, gate.NO_BUDGET)
+
+
+def test_a_public_line_without_figures():
+    line = CheckResult("x", True, 0.71, 0.9, 0.61, 0.81, 512, "gate", "of 1,234 people", loosened=True)
+    shown = Verdict([line], attempts=3).redacted({"x": 0.5}, ["x"])
+    assert shown.attempts == 1
+    written = json.dumps([check.to_json() for check in shown.checks])
+    assert not any(figure in written for figure in ("71", "61", "81", "512", "1,234", "0.9"))
+    assert read_json_text(written) == {
+        **{"name": "x", "passed": True, "applicable": True, "void": False, "severity": "gate"},
+        **{"observed": None, "threshold": 0.5, "ci_low": None, "ci_high": None, "n": 0},
+    }
+
+
+def test_what_was_found_does_not_show_in_whether_a_check_applies():
+    """Whether there was anybody to attack is a figure of the data: the public line has what the method says."""
+    lines = [
+        CheckResult("x", True, None, 0.9, None, None, 0, "gate", "y", applicable=found)
+        for found in (True, False)
+    ]
+    for applying in (["x"], []):
+        shown = [Verdict([line]).redacted({"x": 0.5}, applying).checks[0].to_json() for line in lines]
+        assert shown[0] == shown[1]
+        assert shown[0]["applicable"] is bool(applying)
+
+
+def read_json_text(text: str) -> dict:
+    """The only line without its sentence, which is fixed."""
+    [line] = json.loads(text)
+    assert line.pop("detail") == REDACTED
+    return line

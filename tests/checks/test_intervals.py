@@ -8,7 +8,15 @@ import pytest
 from scipy.stats import norm
 
 from checks import stats
-from checks.stats import Risk, chance_of_neighbours, chance_of_order, corrected_for, wilson
+from checks.stats import (
+    Risk,
+    chance_of_neighbours,
+    chance_of_order,
+    corrected_for,
+    ratio_interval,
+    shown_above,
+    wilson,
+)
 
 
 def test_intervals_are_widened_for_attempts():
@@ -77,3 +85,34 @@ def test_blocks_in_random_order_are_found():
     assert chance_of_neighbours(order, values, draw) < 1e-6
     assert min(chance_of_neighbours(draw.permutation(1500), values, draw) for _ in range(100)) > 1e-4
     assert chance_of_neighbours(order[:500], values[:500], draw) == 1  # too few to know the distribution
+
+
+def test_interval_of_a_ratio_by_hand():
+    """2 ± 0.5 over an exact 4, two standard deviations wide: (2 ± 1) / 4."""
+    exact = np.diag([0.25, 0.0])
+    assert ratio_interval(2, 4, exact, 2) == pytest.approx((0.25, 0.75))
+    assert shown_above(2, 4, 0.24, exact, 2)
+    assert not shown_above(2, 4, 0.26, exact, 2)
+
+
+def test_a_ratio_over_nothing_has_no_interval_but_can_be_shown():
+    """A denominator of 0.1 ± 1 may be 0. A numerator of 9 is above 0.75 times it all the same, one of 1 is not."""
+    unsure = np.diag([1.0, 1.0])
+    assert ratio_interval(9, 0.1, unsure, 2) == (None, None)
+    assert shown_above(9, 0.1, 0.75, unsure, 2)
+    assert not shown_above(1, 0.1, 0.75, unsure, 2)
+
+
+@pytest.mark.parametrize("room", [0.0, 0.5, 3.0])
+def test_a_ratio_at_the_limit_is_rarely_shown_to_be_above(room):
+    """Numerator and denominator with errors that depend on each other: one in forty, whatever the denominator is."""
+    draw, limit = np.random.default_rng(4), 0.75
+    spread = np.array([[1.0, 0.6], [0.6, 1.0]])
+    errors = draw.multivariate_normal([0, 0], spread, 4000)
+    shown = [shown_above(limit * room + a, room + b, limit, spread, stats.Z95) for a, b in errors]
+    assert 0.015 < np.mean(shown) < 0.035
+    inside = [
+        low is None or low <= limit <= high
+        for low, high in (ratio_interval(limit * room + a, room + b, spread, stats.Z95) for a, b in errors)
+    ]
+    assert np.mean(inside) > 0.93

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from checks.evidence.case import Case
 from checks.evidence.profiles import Profiles
 from checks.evidence.release_view import Listing, ReleaseView
+from checks.evidence.support import Support
 from checks.evidence.truth import Truth
 from checks.evidence.views.sample import select_rows
 from checks.evidence.views.shadow import select_people
@@ -24,6 +25,8 @@ from checks.evidence.views.shadow import select_people
 
 class NewGroups(ReleaseView):
     """Represent some groups of a release (ascending rows) and the items that they hold, in the order of `columns`."""
+
+    _support: Support | None = None
 
     def __init__(self, whole: ReleaseView, chosen: np.ndarray, columns: np.ndarray) -> None:
         place = np.full(whole.n_groups + 1, -1, np.int32)  # the last entry: members of no group
@@ -38,6 +41,10 @@ class NewGroups(ReleaseView):
         )
         super().__init__(whole.manifest, listing, step=whole.step, dtype=whole.dtype)
         self._blocks = list(_blocks(whole, chosen, columns))
+        if whole.support is not None:
+            position = np.full(whole.n_items, -1, np.int64)
+            position[columns] = np.arange(len(columns))
+            self._support = whole.support.selected(place, position)
 
     @property
     def lengths(self) -> np.ndarray:
@@ -51,6 +58,11 @@ class NewGroups(ReleaseView):
     def long_blocks(self) -> Iterable[Profiles]:
         """Return the same blocks: they are in memory."""
         return self.blocks()
+
+    @property
+    def support(self) -> Support | None:
+        """The published counts of raters of these groups."""
+        return self._support
 
     def close(self) -> None:
         """Do nothing: the view is held in memory."""

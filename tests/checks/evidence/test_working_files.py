@@ -19,10 +19,11 @@ from checks.evidence.views import shadow
 from checks.evidence.working_files import working_files
 from checks.linkage.absent_people import shadow_of
 from checks.linkage.postings import Postings
-from checks.registry import Check
+from checks.registry import Check, registered
 from tasks.errors import DiskFull
 
 ROOT = Path(__file__).parents[3]
+ABOUT = registered()["scoring"].about
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def test_a_full_disk_in_a_check_is_no_result(case):
 
     opened = case()
     with pytest.raises(DiskFull) as raised:
-        gate.run_check(Check("made-up", 1.0, "gate", False, False, full), opened, 1.0)
+        gate.run_check(Check("made-up", 1.0, "gate", False, False, full, ABOUT, "attacks"), opened, 1.0)
     assert raised.value.where == str(opened.private)
 
 
@@ -61,7 +62,11 @@ def test_full_disk_is_not_taken_for_damaged_files(case, monkeypatch, problem):
 
     monkeypatch.setattr(shadow, "_read", full)
     with pytest.raises(DiskFull, match="no space left"):
-        gate.run_check(Check("made-up", 1.0, "gate", False, False, lambda c, t: shadow_of(c)), case(), 1.0)
+        gate.run_check(
+            Check("made-up", 1.0, "gate", False, False, lambda c, t: shadow_of(c), ABOUT, "attacks"),
+            case(),
+            1.0,
+        )
 
 
 def refusing(monkeypatch, private: Path, number: int) -> None:

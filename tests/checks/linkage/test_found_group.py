@@ -121,7 +121,10 @@ def test_activity_by_hand(tmp_path):
 
 
 def test_activity_explains_heavy_raters_links(case):
-    all_people, heavy = result(case("simple"), "link-existence").outcomes
+    all_people, heavy, *by_popularity = result(case("simple"), "link-existence").outcomes
+    assert sum(one.risk.n for one in by_popularity) == result(case("simple"), "link-existence").n
+    edges = [one.more["popularity"] for one in by_popularity]
+    assert edges == sorted(edges)
     assert heavy.knowledge == "the right group, heavy raters"
     assert heavy.risk.rate > all_people.risk.rate + 0.1
     for outcome in (all_people, heavy):

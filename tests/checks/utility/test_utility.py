@@ -48,6 +48,7 @@ def test_the_figures_by_hand(case):
         "self_rank_1_share": 1,
         "heldout": 4,
     }
+    assert figures.pop("ranking") is None
     assert figures == pytest.approx(expected)
     found = result(opened)
     assert (found.passed, found.observed) == (True, pytest.approx(0.5))
@@ -73,7 +74,8 @@ def test_shown_loss_is_refused(case):
         columns |= {name: truth + noise[name] for name in ("target", "random_group")}
         write(opened.private / "utility", **columns)
         found = result(opened)
-        assert found.ci_low < found.observed < found.ci_high
+        # Of few ratings random groups themselves may be as good as the model, so the share has no interval.
+        assert found.ci_low is None if n == 400 else found.ci_low < found.observed < found.ci_high
         passed[n] = found.passed
     assert passed == {400: True, 40_000: False}
 
