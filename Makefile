@@ -90,12 +90,13 @@ clean:  ## remove the environment, the stack's state and all caches; never the s
 $(UV):
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
 		|| { echo "make: Python 3.11, 3.12 or 3.13 is needed; choose one with: make PYTHON=python3.11"; exit 2; }
-	$(PYTHON) -m venv .uv || { echo "make: Python's venv module is missing (on Debian: apt install python3-venv)"; exit 2; }
-	.uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@$(PYTHON) -m venv .uv || { echo "make: Python's venv module is missing (on Debian: apt install python3-venv)"; exit 2; }
+	@.uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
 # The project's own lines in pyproject.toml (its scripts) make it a prerequisite beside the lock.
 $(STAMP): requirements.lock pyproject.toml | $(UV)
+	@echo 'installing packages into .venv, once for this version (a minute or two) …'
 	@[ -x $(BIN)/python ] || $(UV) venv --quiet --python $(PYTHON) .venv
-	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
-	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -49,6 +49,11 @@ NAMES = {
     "microaggregation (imputation central, min_contributors 1)": "as in [Casino2015]",
     "perturbation (scheme gna, amount 2)": "the comparison in [Casino2015]",
 }
+RANKING = """## Ranking with own and with group histories
+
+nDCG@10 of EASE alone, as the check `utility` measures it ([definitions](verdict.md#ranking)): trained on the release
+and asked with the person's own history, or with what the release says of the group or person.
+"""
 PLOT = "![Risk against utility](compare.svg)\n\n"
 HEAD = """# Methods compared
 
@@ -136,6 +141,7 @@ def page(figures: dict[str, Any] | None) -> str:
             HEAD.format(recommenders=len(compared()), plot=PLOT),
             made,
             _overview(rows),
+            *([RANKING, _ranking(rows)] if any(row["utility"].get("ranking") for row in rows) else []),
             "## Checks that refuse them\n",
             _refusals(figures["rows"]),
             "## Every attack's upper bound\n",
@@ -173,12 +179,22 @@ def _overview(rows: list[dict[str, Any]]) -> str:
                 str(number) if row["status"] else "",
                 _named(row),
                 row["status"],
-                _figure(row["worst_risk"]),
+                shown(row["worst_risk"]),
                 row["worst_attack"] or "–",
-                *(_figure(found.get(name)) for name in (*measures, "target_deviation_rmse")),
+                *(shown(found.get(name)) for name in (*measures, "target_deviation_rmse")),
             ]
         )
-    return _table(table)
+    return markdown(table)
+
+
+def _ranking(rows: list[dict[str, Any]]) -> str:
+    """Tabulate what own and group histories are worth, beside popularity and the original data."""
+    sources = ("own_history", "group_history", "popularity", "original")
+    table = [["release", "own history", "group's history", "popularity", "original"]]
+    for row in rows:
+        found = row["utility"].get("ranking") or {}
+        table.append([_named(row), *(shown(found.get(f"{source}_ndcg")) for source in sources)])
+    return markdown(table)
 
 
 def _named(row: dict[str, Any]) -> str:
@@ -191,7 +207,7 @@ def _refusals(rows: list[dict[str, Any]]) -> str:
         "\n".join(
             f"- {_named(row)}: {', '.join(row['failed']) or row['why']}"
             for row in rows
-            if row["status"] != "published"
+            if row["status"] != "passed"
         )
         + "\n"
     )
@@ -201,11 +217,11 @@ def _bounds(rows: list[dict[str, Any]]) -> str:
     table = [["attack", *(str(n) if row["status"] else "original" for n, row in enumerate(rows, start=1))]]
     for name in rows[-1]["risk"]:
         table.append([name, *(_bound(row, name) for row in rows)])
-    return _table(table)
+    return markdown(table)
 
 
 def _bound(row: dict[str, Any], attack: str) -> str:
-    return "n/a" if attack in row.get("not_applicable", ()) else _figure(row["risk"].get(attack))
+    return "n/a" if attack in row.get("not_applicable", ()) else shown(row["risk"].get(attack))
 
 
 def _recommenders(rows: list[dict[str, Any]]) -> str:
@@ -216,7 +232,7 @@ def _recommenders(rows: list[dict[str, Any]]) -> str:
             f"{found[r]['rmse']:.3f} / {found[r]['ndcg_at_10']:.3f}" if found else "–" for r in compared()
         ]
         table.append([label(row), *cells])
-    return _table(table)
+    return markdown(table)
 
 
 def _seconds(rows: list[dict[str, Any]]) -> str:
@@ -232,14 +248,16 @@ def _seconds(rows: list[dict[str, Any]]) -> str:
         }
         other = sum(spent for step, spent in steps.items() if step not in parts)
         table.append([label(row), f"{other:.0f}", *(f"{steps.get(step, 0):.0f}" for step in parts)])
-    return _table(table)
+    return markdown(table)
 
 
-def _figure(value: float | None) -> str:
+def shown(value: float | None) -> str:
+    """Format a figure with three decimals."""
     return "–" if value is None else f"{value:.3f}"
 
 
-def _table(rows: list[list[str]]) -> str:
+def markdown(rows: list[list[str]]) -> str:
+    """Format a table of Markdown; the first row is the header."""
     head, *rest = rows
     lines = [head, ["---"] * len(head), *rest]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"

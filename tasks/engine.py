@@ -12,8 +12,11 @@ import datetime
 import functools
 import logging
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +43,7 @@ QUIET = {
     "distributed.admin.system-monitor.interval": "5s",
 }
 
+TRIES_TO_REGISTER = 3
 CONNECT_SECONDS = 20
 CERTIFICATE_DAYS = 365  # longer than any run or stack lives; each has a certificate of its own
 CREDENTIALS = ("MURMUR_DASK_CA", "MURMUR_DASK_CERT", "MURMUR_DASK_KEY")
@@ -128,13 +132,23 @@ def single_threaded() -> Iterator[None]:
         yield
 
 
+def _registered(make: Callable[[], Any]) -> Any:
+    """Return a client; distributed asserts that one message answers its registration, and on a busy machine there may
+    be more."""
+    for _ in range(TRIES_TO_REGISTER - 1):
+        with contextlib.suppress(AssertionError):
+            return make()
+    return make()
+
+
 def _connect(address: str) -> Any:
     """Return a client of an external cluster."""
     from distributed import Client
 
     try:
-        return Client(
-            address, timeout=CONNECT_SECONDS, set_as_default=False, security=_own_credentials(address)
+        credentials = _own_credentials(address)
+        return _registered(
+            lambda: Client(address, timeout=CONNECT_SECONDS, set_as_default=False, security=credentials)
         )
     except OSError:
         raise UsageError(
@@ -224,7 +238,10 @@ def make_certificate() -> tuple[str, str]:
 def _embedded(count: int) -> Iterator[Any]:
     import dask
 
-    dask.config.set({"logging.distributed": "error"})  # read once, when distributed is imported
+    # What goes wrong on a worker is raised here as well. Dask would log its traceback, whose text may quote a source
+    # id, before our message. The level is read once, when distributed is imported.
+    level = "error" if os.environ.get("MURMUR_TRACEBACK") else "critical"
+    dask.config.set({"logging.distributed": level})
     from distributed import Client, LocalCluster, Security
 
     certificate, key = make_certificate()  # in memory only, and of this run alone
@@ -246,19 +263,52 @@ def _embedded(count: int) -> Iterator[Any]:
         **QUIET,
     }
     # Workers inherit the umask, also those that replace a dead one while a step runs.
-    with dask.config.set(settings), owner_only():
-        cluster = LocalCluster(
-            n_workers=count,
-            threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",  # of the HTTP server, which listens whether there is a dashboard or not
-            scheduler_kwargs={"dashboard": False},
-            security=Security(require_encryption=True, tls_ca_file=certificate, **roles),
-            silence_logs=logging.ERROR,
-        )
-        with cluster, Client(cluster, set_as_default=False) as client:
-            yield client
+    with dask.config.set(settings), owner_only(), contextlib.ExitStack() as last_first:
+        with _interrupts_held():
+            cluster = LocalCluster(
+                n_workers=count,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",  # of the HTTP server, which listens with or without a dashboard
+                scheduler_kwargs={"dashboard": False},
+                security=Security(require_encryption=True, tls_ca_file=certificate, **roles),
+                silence_logs=logging.getLevelNamesMapping()[level.upper()],
+            )
+            last_first.callback(_close, cluster)
+            client = _registered(lambda: Client(cluster, set_as_default=False))
+            last_first.callback(_close, client)
+        yield client
+
+
+def _close(part: Any) -> None:
+    with _interrupts_held():  # a second Ctrl-C must not interrupt the closing that the first one caused
+        part.close()
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back until the block ends, and keep it from the threads and processes that are started inside.
+
+    A terminal sends it to every process of the command. The workers must not end by it in the middle of a task, each
+    with a traceback: this process ends them. They inherit the blocked signal from Dask's thread, also those that
+    replace a dead one later.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # interrupts reach the main thread only
+        return
+    # Made by the first child; its start would unblock the signal again in Dask's thread.
+    resource_tracker.ensure_running()
+    received: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: received.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, before)
+    if received and before is not signal.SIG_IGN:
+        raise KeyboardInterrupt
 
 
 def workers_wanted() -> int:

@@ -100,6 +100,15 @@ class NoiseKey:
         key = _mac(self._key, "tokens", purpose)
         return np.frombuffer(b"".join(hmac.digest(key, m, "sha256")[:8] for m in messages), "<u8")
 
+    def words(self, purpose: str, count: int) -> "np.ndarray":
+        """Return `count` words of 64 bits of the keystream of ChaCha20: for noise that needs whole vectors of them."""
+        import numpy as np
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+
+        # One key for each purpose, so the nonce may be the same.
+        cipher = Cipher(algorithms.ChaCha20(_mac(self._key, "words", purpose), bytes(16)), mode=None)
+        return np.frombuffer(cipher.encryptor().update(bytes(8 * count)), "<u8")
+
     def uniforms(self, purpose: str, rows: "np.ndarray", columns: "np.ndarray") -> "np.ndarray":
         """Return a number of the open interval (0, 1) for each pair of tokens."""
         import numpy as np

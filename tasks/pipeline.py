@@ -244,9 +244,8 @@ def run(
 ) -> dict[str, Any]:
     """Run all steps in order, as `murmur run` does; `seconds` collects CPU time by step.
 
-    Raises Refused when the gate refuses the release, or when a person must approve it and has not done so, and where
-    the snapshot was published from another source or with other settings.
-    """
+    Raises Refused when the gate refuses the release, or a person must approve it and has not done so, and where the
+    snapshot was published from another source or with other settings."""
     from tasks.series.repeated import is_already_published
     from tasks.series.replanning import plan_anew
 
@@ -263,7 +262,9 @@ def run(
                 reference = execute(name, release)
         return reference
 
+    (progress or log_progress)("workers", 0, 1)  # their start takes seconds; the first step follows
     with engine() as workers:
+        (progress or log_progress)("workers", 1, 1)
         return plan_anew(attempt, config, snapshot, store)
 
 

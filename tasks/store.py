@@ -6,6 +6,7 @@ beside its final place, flushed and renamed, so a reader sees all of it or nothi
 
 import contextlib
 import datetime
+import errno
 import hashlib
 import json
 import os
@@ -14,6 +15,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from tasks.errors import DiskFull, UsageError, is_full
 
 PRIVATE_UMASK = 0o077
 
@@ -42,6 +45,33 @@ class Store:
 
 def make_private(path: Path, *, below: Path) -> None:
     """Create a directory and its parents under `below`, all with mode 0700."""
+    try:
+        _make_private(path, below)
+    except OSError as problem:
+        if is_full(problem):
+            raise DiskFull(
+                "no space left", where=str(below), remedy="free some space, then run it again"
+            ) from None
+        why, remedy = _UNUSABLE.get(
+            problem.errno or 0, (problem.strerror or "unknown error", "check the path")
+        )
+        raise UsageError(
+            f"the store cannot be written: {why}",
+            where=str(problem.filename or below),
+            remedy=f"{remedy}, or name another store (--store, MURMUR_STORE)",
+        ) from None
+
+
+_UNUSABLE = {
+    errno.ENOTDIR: ("it is a file, not a directory", "name a directory"),
+    errno.EEXIST: ("it is a file, not a directory", "name a directory"),
+    errno.EROFS: ("the file system is read-only", "mount it so that it can be written"),
+    errno.EACCES: ("this account may not write there", "give it the right to"),
+    errno.EPERM: ("it belongs to another account", "run as that account"),
+}
+
+
+def _make_private(path: Path, below: Path) -> None:
     if not below.exists():
         below.mkdir(parents=True, exist_ok=True)
         below.chmod(0o755)  # published/ below it is public, private/ is for the owner

@@ -73,6 +73,7 @@ WHOLE_RELEASES = (
     "tests/tasks/methods/",
     "tests/tasks/series/test_erasure.py",
     "tests/tasks/series/test_series_runs.py",
+    "tests/tasks/series/test_support_series.py",
     "tests/tasks/steps/test_evaluate_changed.py",
     "tests/tasks/studies/",
     "tests/tasks/test_cache_keys.py",
@@ -90,6 +91,7 @@ MEASURED_THOUGH_SLOW = (
     "tests/tasks/series/test_erasure.py",
     "tests/tasks/series/test_refused_cohorts.py",
     "tests/tasks/series/test_series_runs.py",
+    "tests/tasks/series/test_support_series.py",
 )
 
 

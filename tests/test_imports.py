@@ -57,6 +57,7 @@ def test_tasks_ask_checks_only_where_a_release_is_judged(path):
     may_ask |= {"steps/suppression.py"}  # it leaves out as little as the gate's attacks allow
     # The papers' subject is the attacks.
     may_ask |= {"studies/compare/comparison.py"}  # the gate's attacks are half of what is compared
+    may_ask |= {"studies/plan/trials.py"}  # it shows the gate's highest risk, and what utility measured
     may_ask |= {"studies/p1/tables.py", "studies/p1/trials.py", "studies/p2/trials.py"}
     asks = any(within(name, "checks") for name in imports_of(path))
     assert not asks or str(path.relative_to(ROOT / "tasks")) in may_ask
@@ -100,7 +101,15 @@ def test_what_steps_use_imports_no_step(path):
 @pytest.mark.parametrize("path", modules("tasks/series"), ids=named)
 def test_a_series_stands_below_the_steps(path):
     """Steps, the pipeline and the command line use it; the judge reads its files and shares no code with it."""
-    allowed = ("config", "data", "formats", "kernels", "store", "keys", "errors", "series")
+    allowed = ("config", "data", "formats", "kernels", "store", "keys", "errors", "series", "signatures")
+    ours = {name for name in imports_of(path) if within(name, "tasks") and name != "tasks"}
+    assert {name for name in ours if not within(name, *(f"tasks.{room}" for room in allowed))} == set()
+
+
+@pytest.mark.parametrize("path", modules("tasks/signatures"), ids=named)
+def test_signatures_need_little(path):
+    """A reader who verifies a release runs this code on files from strangers."""
+    allowed = ("store", "errors", "signatures")
     ours = {name for name in imports_of(path) if within(name, "tasks") and name != "tasks"}
     assert {name for name in ours if not within(name, *(f"tasks.{room}" for room in allowed))} == set()
 

@@ -14,7 +14,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, ValidationError, model_validator
 
+from tasks.config.alerts import Alerts
 from tasks.config.base import Settings
+from tasks.config.budget import Budget
 from tasks.config.clustering import Clustering
 from tasks.config.gate import validate_thresholds
 from tasks.config.microaggregation import Microaggregation
@@ -26,9 +28,12 @@ from tasks.config.release import Release
 from tasks.config.series import Mode, Series
 from tasks.config.source import Source
 from tasks.config.suppression import Suppression
+from tasks.config.synthesis import Synthesis
 from tasks.errors import UsageError
 
 __all__ = [
+    "Alerts",
+    "Budget",
     "Clustering",
     "Microaggregation",
     "Obfuscation",
@@ -40,6 +45,7 @@ __all__ = [
     "Series",
     "Source",
     "Suppression",
+    "Synthesis",
     "load",
     "parse",
     "snapshot_date",
@@ -58,8 +64,10 @@ class ReleaseConfig(Settings):
     perturbation: Perturbation = Perturbation()
     obfuscation: Obfuscation = Obfuscation()
     suppression: Suppression = Suppression()
+    synthesis: Synthesis = Synthesis()
     gate: Annotated[dict[str, float], AfterValidator(validate_thresholds)] = {}
     series: Series = Series()
+    alerts: Alerts = Alerts()
 
     @model_validator(mode="after")
     def _possible(self) -> "ReleaseConfig":
@@ -115,11 +123,16 @@ class ReleaseConfig(Settings):
         """Return how this release follows others about the same people; see tasks/config/series.py."""
         if self.series.mode is not None:
             return self.series.mode
-        return "independent" if import_module(METHODS_PACKAGE).method(self).publishes_persons else "sticky"
+        return "sticky" if import_module(METHODS_PACKAGE).method(self).publishes_groups else "independent"
 
     def alone(self) -> "ReleaseConfig":
         """Return the same release outside any series: for studies and trials, of which nothing is published."""
         return self.model_copy(update={"series": self.series.model_copy(update={"mode": "independent"})})
+
+    @property
+    def is_alerting(self) -> bool:
+        """Return whether anybody is alerted: the release file has a table [alerts]."""
+        return "alerts" in self.model_fields_set
 
     @property
     def every_item(self) -> bool:

@@ -5,6 +5,8 @@ of a new check can be set without further edits, unless it is a least number: th
 threshold can be changed; no check can be switched off.
 """
 
+import ast
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,10 +17,31 @@ AT_LEAST = ("cohorts", "diversity", "k-anonymity", "series")
 
 def check_names(packages: tuple[str, ...] = CHECK_PACKAGES) -> list[str]:
     """Return the names of all checks, from their files; an import would load numpy into the DAG parser."""
+    return [file.stem.replace("_", "-") for file in _files(packages)]
+
+
+def check_summaries(packages: tuple[str, ...] = CHECK_PACKAGES) -> dict[str, str]:
+    """Return one line about every check, by its name: `summary` of the `About` in the check's file, read from the
+    syntax tree."""
+    return {file.stem.replace("_", "-"): _summary(file) for file in _files(packages)}
+
+
+def _files(packages: tuple[str, ...]) -> list[Path]:
     spec = find_spec("checks")
     roots = [Path(place) for place in (spec.submodule_search_locations or [])] if spec else []
-    files = (f for root in roots for package in packages for f in (root / package).glob("[a-z]*.py"))
-    return sorted(file.stem.replace("_", "-") for file in files)
+    files = [f for root in roots for package in packages for f in (root / package).glob("[a-z]*.py")]
+    return sorted(files, key=lambda file: file.stem.replace("_", "-"))
+
+
+@cache
+def _summary(file: Path) -> str:
+    """Return the literal `summary` of the file's `About`; empty where it has none (the registry refuses that)."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "About":
+            for given in node.keywords:
+                if given.arg == "summary" and isinstance(given.value, ast.Constant):
+                    return str(given.value.value)
+    return ""
 
 
 def validate_thresholds(gate: dict[str, float]) -> dict[str, float]:

@@ -2,12 +2,15 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from tasks.config import plugins
 from tasks.config.base import Settings
+from tasks.config.budget import Budget
 
 METHODS_PACKAGE = "tasks.methods"
+LEAST_K_OF_SUPPORT = 10
+LEAST_ROUNDING = 3
 
 
 def method_names() -> list[str]:
@@ -30,6 +33,7 @@ class Privacy(Settings):
         default=3, ge=1, description="fewer real ratings than this never enter a cell"
     )
     protect: list[str] = []
+    budget: Budget | None = None
     rating_step: float = Field(default=0.1, gt=0, description="published ratings are rounded to this")
     density: float = Field(default=0.2, ge=0, le=1, description="predictive-boosted: 0 = simple, 1 = padded")
     clip_groups: float = Field(
@@ -43,3 +47,30 @@ class Privacy(Settings):
         ge=0,
         description="top-up may add at most this share of the released cells before the run is refused",
     )
+    support: bool = Field(
+        default=False,
+        description="also publish how many members rated an item, where that is safe; needs k of at least 10",
+    )
+
+    @model_validator(mode="after")
+    def _support_is_safe(self) -> "Privacy":
+        """Refuse settings with which counts would identify links, or none could be published."""
+        if not self.support:
+            return self
+        if self.k < LEAST_K_OF_SUPPORT:
+            raise ValueError(
+                f"support needs k of at least {LEAST_K_OF_SUPPORT}, found k = {self.k}: in a smaller group few counts "
+                "lie between min_contributors and half of the members, and each one nearly names who rated the item; "
+                f"raise privacy.k to {LEAST_K_OF_SUPPORT} or more, or remove support"
+            )
+        if self.min_contributors < LEAST_ROUNDING:
+            raise ValueError(
+                f"support is rounded to multiples of min_contributors, and {self.min_contributors} would publish "
+                f"(nearly) exact counts; raise privacy.min_contributors to {LEAST_ROUNDING} or more, or remove support"
+            )
+        if 2 * self.min_contributors > self.k:
+            raise ValueError(
+                f"support publishes counts from min_contributors up to half of a group, and {self.min_contributors} is "
+                f"more than half of k = {self.k}; lower privacy.min_contributors, raise privacy.k or remove support"
+            )
+        return self

@@ -20,7 +20,7 @@ class Series(Settings):
     mode: Mode | None = Field(
         default=None,
         description="sticky: groups are published once and carried over; independent: one release, no second one. "
-        "Absent: sticky, and independent for methods that publish records of single people",
+        "Absent: sticky, and independent for methods that publish records of single people or synthetic rows",
     )
     population: str | None = None
     min_cohort: int | None = Field(

@@ -118,8 +118,22 @@ def record_approval(candidate: JudgedCandidate, digest: str) -> dict[str, Any]:
         "approved_by": account_name(),
         "approved_by_uid": os.getuid(),
         "approved_at": now.isoformat(),
+        "approved_in": "command line",
     }
     write_json(candidate.private / RECORD, record)
+    return record
+
+
+def record_approval_in_airflow(private: Path, digest: str, *, user: str, at: str) -> dict[str, Any]:
+    """Write down which account of Airflow approved a candidate, and return that; an approval of the same bytes stays.
+
+    A rule that needs several people (release.approvers) counts signatures, which are made outside Airflow: this record
+    says who pressed the button, and proves nothing against somebody who may change Airflow's database.
+    """
+    if is_approved(private, digest):
+        return read_json(private / RECORD)
+    record = {"candidate_digest": digest, "approved_by": user, "approved_at": at, "approved_in": "airflow"}
+    write_json(private / RECORD, record)
     return record
 
 

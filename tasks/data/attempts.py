@@ -19,6 +19,7 @@ from tasks.store import digest_of, read_json, write_json
 
 HISTORY = "attempts.json"
 _ABOUT_PEOPLE = ("groups.parquet", "members.parquet", "items.parquet")
+_SOMETIMES = ("support.parquet",)
 
 
 def attempt_key(public: Path, settings: Any, *, newcomers: bool = True) -> dict[str, Any]:
@@ -74,7 +75,8 @@ def read_history(private: Path) -> list[dict[str, Any]]:
 def _release_key(public: Path) -> str:
     try:
         files = read_json(public / "manifest.json")["files"]
-        return digest_of({name: files.get(name) for name in _ABOUT_PEOPLE})
+        names = [*_ABOUT_PEOPLE, *(name for name in _SOMETIMES if name in files)]
+        return digest_of({name: files.get(name) for name in names})
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # no release; the gate says so
         return ""
 

@@ -1,6 +1,6 @@
 """Hold the candidate: a release in the published form, still private, before the gate has judged it.
 
-candidate/   groups.parquet members.parquet items.parquet manifest.json     what would be published
+candidate/   groups.parquet members.parquet items.parquet manifest.json [support.parquet]   what would be published
 private/     membership.parquet utility/ [added.parquet curve.json series.json]  what only the owner may see
 """
 
@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
-from tasks.data import profiles
+from tasks.data import profiles, support
 from tasks.data.ratings import Ratings
+from tasks.series.budget import planned
 from tasks.store import digest, link, read_json, write_json
 
 SCHEMA_VERSION = 1
@@ -29,9 +30,10 @@ class Declaration(Settings):
 
     release: str
     method: str
-    privacy: dict[str, int]
+    privacy: dict[str, Any]
     scale: tuple[float, float]
     coding: profiles.Coding
+    support: bool = False
 
     @classmethod
     def of(cls, config: ReleaseConfig) -> "Declaration":
@@ -39,10 +41,22 @@ class Declaration(Settings):
         return cls(
             release=config.release.name,
             method=config.privacy.method,
-            privacy=config.privacy.model_dump(include={"k", "l", "b", "min_contributors"}),
+            privacy=_promises(config),
             scale=config.source.scale,
             coding=profiles.Coding.of(config),
+            support=config.privacy.support,
         )
+
+
+def _promises(config: ReleaseConfig) -> dict[str, Any]:
+    """Return what a manifest promises: how many people share a profile, or epsilon to everybody."""
+    if (budget := config.privacy.budget) is None:
+        return config.privacy.model_dump(include={"k", "l", "b", "min_contributors"})
+    spends = planned(budget)
+    return {
+        **{name: getattr(spends, name) for name in ("epsilon", "delta", "rho", "failure")},
+        "budget": budget.model_dump(),
+    }
 
 
 @dataclass(frozen=True)
@@ -75,6 +89,7 @@ class Contents:
     withheld: dict[str, Any]
     series: str = "unchecked"
     as_of: str | None = None
+    support: Path | None = None  # the file of tasks/data/support.py, where it is published
 
     @classmethod
     def of(cls, ratings: Ratings, groups: Path) -> "Contents":
@@ -98,6 +113,9 @@ def write_release(
     _write_members(place, members)
     files = {name: digest(place.public / name) for name in ("items.parquet", "members.parquet")}
     files["groups.parquet"] = contents.groups_digest
+    if contents.support is not None:
+        link(contents.support, place.public / support.FILE)
+        files[support.FILE] = digest(contents.support)
     counts = {
         "users": int((members.labels >= 0).sum()),
         "items": len(items),

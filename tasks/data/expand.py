@@ -1,7 +1,8 @@
 """Write a published release as ordinary (user, item, rating) rows, for programs that do not know groups.
 
 Every member of a group is written with the group's whole profile, in the order of the groups and of the pseudonyms
-within them. Memory holds the ids and one block, for a release of any size.
+within them. Synthetic rows have no members: each is written once, under a made-up name. Memory holds the ids and one
+block, for a release of any size.
 """
 
 import contextlib
@@ -32,6 +33,7 @@ ENCODINGS: dict[str, np.dtype] = {
     "float32": np.dtype("<f4"),
 }
 Report = Callable[[int, int], None]
+SYNTHETIC = "dp-synthetic"  # the method whose records are nobody's
 
 
 # Spreadsheet programs evaluate a cell that begins with one of these as a formula, quoted or not; the last four are
@@ -120,30 +122,30 @@ def expand(
     """
     layout = LAYOUTS[to]
     out = out.absolute()
-    if out.exists() or out.is_symlink():
+    require_absent(out)
+    manifest = verified(published)
+    if earlier and SYNTHETIC in (
+        manifest.get("method"),
+        *(verified(place).get("method") for place in earlier),
+    ):
         raise UsageError(
-            "the output exists already", where=str(out), remedy="choose another place or remove it"
+            "synthetic rows have no older cohorts: each release of them is drawn anew, and none follows from another",
+            where="--earlier",
+            remedy="leave it out",
         )
-    if not out.parent.is_dir():
-        raise UsageError("there is no such directory", where=str(out.parent), remedy="create it first")
-    manifest = _verified(published)
-    for place in earlier:
-        _verified(place)
     refiner = Refiner.of(earlier, published) if earlier else None
     items = pq.read_table(published / "items.parquet").column("item").to_pylist()
-    members = pq.read_table(published / "members.parquet").sort_by(
-        [("group", "ascending"), ("user", "ascending")]
-    )
+    members = _members(published, manifest)
     names = members.column("user").to_pylist()
     _require_writable(items, layout, to, published / "items.parquet")
     _require_writable(names, layout, to, published / "members.parquet")
     groups = members.column("group").to_numpy()
     name = layout.file(out)
     rows = listed = size = 0
-    with _arriving(out) as arriving:
+    with arriving(out) as beside:
         if name:
-            arriving.mkdir()
-        place = arriving / name if name else arriving
+            beside.mkdir()
+        place = beside / name if name else beside
         with place.open("wb", buffering=0) as file:
             file.write(layout.header.encode())
             fields = [layout.separator + layout.field(item) + layout.separator for item in items]
@@ -169,6 +171,26 @@ def expand(
         "refined": refiner is not None and refiner.changes,
         "counts": {"users": len(names), "items": len(items), "rows": rows, "bytes": size},
     }
+
+
+def _members(published: Path, manifest: dict[str, Any]) -> pa.Table:
+    """Return who is written with which profile, in the order in which they are written."""
+    if manifest.get("method") != SYNTHETIC:
+        members = pq.read_table(published / "members.parquet")
+        return members.sort_by([("group", "ascending"), ("user", "ascending")])
+    groups = pq.read_table(published / "groups.parquet", columns=["group"]).column("group").combine_chunks()
+    names = [f"row-{number:07}" for number in range(1, len(groups) + 1)]
+    return pa.table({"user": pa.array(names, pa.string()), "group": groups}).sort_by("group")
+
+
+def require_absent(out: Path) -> None:
+    """Refuse a place that is taken, or whose directory is not there."""
+    if out.exists() or out.is_symlink():
+        raise UsageError(
+            "the output exists already", where=str(out), remedy="choose another place or remove it"
+        )
+    if not out.parent.is_dir():
+        raise UsageError("there is no such directory", where=str(out.parent), remedy="create it first")
 
 
 def _blocks(path: Path, kind: np.dtype) -> Iterator[profiles.Profiles]:
@@ -247,7 +269,7 @@ def _write_all(file: BinaryIO, data: np.ndarray) -> None:
         done += file.write(data[done:].data) or 0
 
 
-def _verified(published: Path) -> dict[str, Any]:
+def verified(published: Path) -> dict[str, Any]:
     """Return the manifest, after every file it names was found to have its digest."""
     if not (published / "manifest.json").is_file():
         raise UsageError(
@@ -309,16 +331,16 @@ def _require_writable(ids: list[str], layout: Layout, to: str, where: Path) -> N
 
 
 @contextlib.contextmanager
-def _arriving(out: Path) -> Iterator[Path]:
+def arriving(out: Path) -> Iterator[Path]:
     """Yield a place beside `out` to write to; it is renamed when all is written and removed when something fails."""
-    arriving = out.with_name(f".{out.name}.{os.getpid()}.arriving")
+    beside = out.with_name(f".{out.name}.{os.getpid()}.arriving")
     try:
-        yield arriving
+        yield beside
         if out.exists():
             raise UsageError(
                 "the output was created by another process", where=str(out), remedy="choose another place"
             )
-        arriving.rename(out)
+        beside.rename(out)
         sync_directory(out.parent)
     except OSError as problem:
         if not is_full(problem):
@@ -329,4 +351,4 @@ def _arriving(out: Path) -> Iterator[Path]:
             remedy="free some space; a padded release has users × items rows",
         ) from None
     finally:
-        arriving.unlink(missing_ok=True) if arriving.is_file() else remove(arriving)
+        beside.unlink(missing_ok=True) if beside.is_file() else remove(beside)

@@ -55,9 +55,10 @@ class Coding:
     @classmethod
     def of(cls, config: ReleaseConfig) -> "Coding":
         """Return the coding of the method's profiler, or steps of the scale where it declares none."""
-        profiler = methods.profiler(config)
-        if hasattr(profiler, "coding"):
-            return profiler.coding(config)
+        if methods.method(config).profiler is not None:
+            profiler = methods.profiler(config)
+            if hasattr(profiler, "coding"):
+                return profiler.coding(config)
         return cls.in_steps(config.source.scale, config.privacy.rating_step)
 
     @property

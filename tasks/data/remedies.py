@@ -19,7 +19,7 @@ def in_series(newcomers: int) -> str:
 
 def _next_k(config: ReleaseConfig, failed: list[str], snapshot: datetime.date) -> str:
     """Say how to find out which k would pass, where larger groups may help, and which limit is tighter for them."""
-    if methods.method(config).publishes_persons or not methods.depends_on_k(failed):
+    if not methods.method(config).publishes_groups or not methods.depends_on_k(failed):
         return ""
     command = f"`murmur run CONFIG --snapshot {snapshot} --find-k`"
     tighter = sorted(set(failed) & methods.TIGHTER_WITH_K)

@@ -28,7 +28,7 @@ import pyarrow as pa
 from tasks.config import Source, plugins
 from tasks.errors import UsageError
 from tasks.formats import _attributes
-from tasks.formats._blocks import BadRow, Ids, Piece, RatingBlock
+from tasks.formats._blocks import BadRow, Ids, Piece, RatingBlock, bad_rows_remedy, wider
 from tasks.formats._files import content_digest, expand_path, states
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "Piece",
     "RatingBlock",
     "attributes",
+    "bad_rows_remedy",
     "content",
     "expand_path",
     "no_ratings",
@@ -44,7 +45,9 @@ __all__ = [
     "read",
     "read_all",
     "registered",
+    "require_readable",
     "state",
+    "wider",
 ]
 
 
@@ -76,6 +79,13 @@ def read_all(source: Source, snapshot: date) -> Iterator[RatingBlock]:
             yield block.after(before)
     if not rows:
         raise no_ratings(source, snapshot)
+
+
+def require_readable(source: Source, snapshot: date) -> None:
+    """Refuse a source that is missing or whose columns are not there, from its first rows: before workers start."""
+    for piece in pieces(source, snapshot)[:1]:
+        next(iter(read(piece, source, snapshot)), None)
+    state(source, snapshot)
 
 
 def state(source: Source, snapshot: date) -> dict[str, str]:

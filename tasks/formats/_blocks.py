@@ -4,7 +4,7 @@ A message or a reason names a line and a column, never a row's content, which ma
 is the user id (Jester), the column only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -71,6 +71,7 @@ class RatingBlock:
     rejected: dict[str, int]
     offenders: tuple[BadRow, ...] = ()
     lines: int = 0
+    off_scale: tuple[float, float] | None = None  # lowest and highest rating that was set aside for the scale
 
     def after(self, lines: int) -> "RatingBlock":
         """Return the same block with `lines` more lines before it."""
@@ -120,6 +121,8 @@ def screen(
             ]
             good[fresh] = False
     rows_read = len(value) + len(misshapen)
+    beyond = value[np.isfinite(value) & ~((value >= low) & (value <= high))]
+    off_scale = (float(beyond.min()), float(beyond.max())) if len(beyond) else None
     if not good.all():
         keep = pa.array(good)
         users, items, value = users.filter(keep), items.filter(keep), value[good]
@@ -133,7 +136,36 @@ def screen(
         rejected=rejected,
         offenders=tuple(sorted(offenders, key=lambda o: o.line or 0)[:OFFENDERS_KEPT]),
         lines=lines,
+        off_scale=off_scale,
     )
+
+
+def wider(seen: tuple[float, float] | None, more: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Return the range that holds both ranges."""
+    if seen is None or more is None:
+        return seen or more
+    return min(seen[0], more[0]), max(seen[1], more[1])
+
+
+def bad_rows_remedy(
+    rejected: Mapping[str, int], off_scale: tuple[float, float] | None, source: Source
+) -> str:
+    """Return what to do about rows that cannot be used, by what most of them lack."""
+    reason = max(rejected, key=lambda one: rejected[one], default="")
+    if "scale" in reason and off_scale is not None:
+        low, high = source.scale
+        least, most = off_scale
+        beyond = f"from {least:g} to {most:g}" if least < most else f"of {least:g}"
+        seen = f"ratings {beyond} were seen beside those on [{low:g}, {high:g}]"
+        return f"{seen}: set source.scale to the lowest and the highest rating that is possible"
+    if "timestamp" in reason:
+        return (
+            "export times as seconds since 1970 or as ISO dates; or do without them (they are optional): remove "
+            "the column from the file, or name another in source.columns.timestamp"
+        )
+    if "columns" in reason:
+        return "check source.format and source.delimiter, or repair these rows"
+    return "repair these rows, check source.columns, or raise source.max_bad_rows"
 
 
 def _at(numbers: np.ndarray | None, row: int) -> int | None:

@@ -245,7 +245,9 @@ def readable_errors(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise UsageError("there is no such file", where=path, remedy="check source.path") from None
+        relative = "://" not in path and not Path(path).is_absolute()
+        begins = f" (a relative path begins at the working directory, {Path.cwd()})" if relative else ""
+        raise UsageError("there is no such file", where=path, remedy=f"check source.path{begins}") from None
     except PermissionError:
         raise UsageError("the file may not be read", where=path, remedy="check its permissions") from None
     except (EOFError, zlib.error, zipfile.BadZipFile, gzip.BadGzipFile):

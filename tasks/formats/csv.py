@@ -3,6 +3,7 @@
 Fields may be quoted (RFC 4180), and a quoted field may hold delimiters, quotation marks and line breaks.
 """
 
+import re
 from collections.abc import Iterator
 from datetime import date
 
@@ -14,6 +15,7 @@ from tasks.formats._files import SourceFiles, cut, find, open_files, readable_er
 from tasks.formats._text import ARROW_BYTES, Layout, Places, first_row, rating_blocks
 
 FORMAT = Format()
+MOST_SHOWN, LONGEST_SHOWN = 30, 40  # columns of a header in a message, and characters of a name
 
 
 def pieces(source: Source, snapshot: date) -> list[Piece]:
@@ -34,20 +36,34 @@ def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
 
 
 def places(header: list[str], source: Source, where: str, hint: str = "") -> Places:
-    """Return the positions of the columns. Messages do not quote the header, which may be a row of data."""
+    """Return the positions of the columns. Messages quote the header only where it cannot be a row of data."""
     columns = source.columns
     wanted = {"user": columns.user, "item": columns.item, "rating": columns.rating}
     if columns.timestamp and (columns.timestamp in header or "timestamp" in columns.model_fields_set):
         wanted["timestamp"] = columns.timestamp
     for key, name in wanted.items():
         if header.count(name) != 1:
+            other = ", or leave it out: times are optional" if key == "timestamp" else ""
             raise UsageError(
                 f"there {'are' if name in header else 'is'} {header.count(name) or 'no'} "
-                f"column{'s' * (name in header)} called '{name}' ({len(header)} columns in all)",
+                f"column{'s' * (name in header)} called '{name}' ({_columns_in_words(header)})",
                 where=where,
-                remedy=f"set source.columns.{key} to the right name{hint}",
+                remedy=f"set source.columns.{key} to the right name{other}{hint}",
             )
     return Places(*(header.index(wanted[k]) if k in wanted else None for k in Places._fields))  # type: ignore[arg-type]
+
+
+def _columns_in_words(header: list[str]) -> str:
+    """Return the columns there are. A row of data has a rating, so what holds no number is no row of data: only then
+    the names are shown, because the first column of a row may be a user id."""
+    parts = [part for name in header for part in re.split(r"[;,|:\t]+", name)]
+    if not header or len(header) > MOST_SHOWN or any(map(_may_be_data, parts)):
+        return f"{len(header)} columns in all"
+    return f"the columns are: {', '.join(header)}"
+
+
+def _may_be_data(text: str) -> bool:
+    return not text.strip() or len(text) > LONGEST_SHOWN or any(sign.isdigit() for sign in text)
 
 
 def _has_quotes(found: SourceFiles) -> bool:

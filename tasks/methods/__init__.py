@@ -53,6 +53,16 @@ def refuse_impossible(config: ReleaseConfig) -> None:
     for setting, reason in chosen.incompatible.items():
         if _differs_from_default(config, setting):
             raise ValueError(f"{setting}: method '{chosen.name}' {reason}")
+    if chosen.unit == "synthetic" and config.series.mode == "sticky":
+        raise ValueError(
+            f"series.mode: method '{chosen.name}' releases nobody, so no groups are carried over; remove mode or "
+            'use "independent" (several releases share [privacy.budget] through its keys per and releases)'
+        )
+    if chosen.unit != "synthetic" and config.privacy.budget is not None:
+        raise ValueError(
+            f"privacy.budget: method '{chosen.name}' has no differential privacy; use method 'dp-synthetic', or remove "
+            "the table [privacy.budget]"
+        )
     if chosen.publishes_persons and config.series.mode == "sticky":
         raise ValueError(
             f"series.mode: method '{chosen.name}' publishes records of single people; several releases of them were "
@@ -71,17 +81,25 @@ def _differs_from_default(config: ReleaseConfig, setting: str) -> bool:
 
 def grouping(config: ReleaseConfig) -> ModuleType:
     """Return the module that groups the people of this release."""
-    return import_module(f"tasks.groupings.{method(config).grouping}")
+    return import_module(f"tasks.groupings.{_plugin(config, 'grouping')}")
 
 
 def profiler(config: ReleaseConfig) -> ModuleType:
     """Return the module that makes the profiles of this release."""
-    return import_module(f"tasks.profilers.{method(config).profiler}")
+    return import_module(f"tasks.profilers.{_plugin(config, 'profiler')}")
+
+
+def _plugin(config: ReleaseConfig, kind: str) -> str:
+    chosen = method(config)
+    named: str | None = getattr(chosen, kind)
+    if named is None:
+        raise ValueError(f"method '{chosen.name}' has no {kind}")
+    return named
 
 
 def least_size(config: ReleaseConfig) -> int:
     """Return how many members every group of this release has at least."""
-    return 1 if method(config).publishes_persons else config.privacy.k
+    return config.privacy.k if method(config).publishes_groups else 1
 
 
 def depends_on_k(failed: Collection[str]) -> bool:
@@ -90,10 +108,12 @@ def depends_on_k(failed: Collection[str]) -> bool:
     return bool(failed) and not set(failed) & UNRELATED_TO_K
 
 
-def promised_parameters(config: ReleaseConfig) -> dict[str, int]:
+def promised_parameters(config: ReleaseConfig) -> dict[str, Any]:
     """Return the privacy parameters that hold for this release; real ratings behind a cell are counted in groups
-    only."""
+    only, and k, l and b are about people in groups."""
     privacy = config.privacy
+    if privacy.budget is not None:
+        return privacy.budget.model_dump(include={"epsilon", "delta", "per"})
     parameters = {"k": privacy.k, "l": privacy.l, "b": privacy.b}
     if method(config).publishes_persons:
         return parameters
@@ -101,7 +121,9 @@ def promised_parameters(config: ReleaseConfig) -> dict[str, int]:
 
 
 def promise_in_words(config: ReleaseConfig) -> str:
-    """Say what k means for this release, and which attribute is hidden."""
+    """Say what is promised for this release, and which attribute is hidden."""
+    if budget := config.privacy.budget:
+        return f"user-level differential privacy, ε = {budget.epsilon:g} and δ = {budget.delta:g} per {budget.per}"
     k, hidden = config.privacy.k, config.obfuscation.attribute
     also = f", made-up ratings hide {hidden}" if hidden else ""
     if method(config).publishes_persons:
@@ -121,6 +143,8 @@ def unused_tables(config: ReleaseConfig) -> list[str]:
 def without_incompatible(tables: dict[str, Any], chosen: Method) -> dict[str, Any]:
     """Return the tables of a release file without the settings that a method refuses."""
     kept = {name: dict(table) for name, table in tables.items()}
+    if chosen.unit != "synthetic":
+        kept.get("privacy", {}).pop("budget", None)
     for setting in chosen.incompatible:
         table, _, key = setting.partition(".")
         if key:
@@ -156,7 +180,8 @@ def inputs(name: str, config: ReleaseConfig) -> tuple[str, ...]:
 def graph(config: ReleaseConfig) -> Graph:
     """Return all steps of a release, judgement and publication included: step → the steps it waits for."""
     steps, changed, removal = data_steps(config), changing_step(config), method(config).removal_step
-    judged = ("ingest", *([changed] if changed else []), "clustering", next(reversed(steps)), "evaluate")
+    also = [step for step in ("clustering", "statistics") if step in steps]
+    judged = ("ingest", *([changed] if changed else []), *also, next(reversed(steps)), "evaluate")
     # The shadow run removes the same items as the release, so it waits until they are known.
     shadow = ("ingest", removal) if removal else ("ingest",)
     return {**steps, "evaluate": shadow, "validate": judged, "publish": ("validate",)}

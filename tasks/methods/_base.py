@@ -9,9 +9,11 @@ from tasks.config import ReleaseConfig
 Graph = dict[str, tuple[str, ...]]  # step → the steps it reads from, in order
 
 # Settings that a method refuses unless it declares otherwise, with the reason.
-NEUTRAL_NEEDS_PREDICTIONS = {
+NEEDS_PREDICTIONS = {
     "padding.neutral": "publishes or groups by what people rated, which reveals the attribute in spite of neutral "
-    "predictions; use a method that publishes predictions alone, such as 'predictive-padded', or remove neutral"
+    "predictions; use a method that publishes predictions alone, such as 'predictive-padded', or remove neutral",
+    "privacy.support": "publishes item lists, means of real ratings or records of single people, from which the counts "
+    "that support withholds can be inferred; use 'predictive-padded', or remove support",
 }
 # What helps when the gate refuses a release; a method may have a better answer.
 RAISE_K = (
@@ -52,9 +54,10 @@ class Method:
 
     name: the file's stem with '-' for '_', as in privacy.method.
     summary: one line for the starter file that `murmur init` writes.
-    unit: what a published record stands for, a group of at least k people or one person.
+    unit: what a published record stands for, a group of at least k people, one person, or nobody (a synthetic row).
     steps: the graph of the steps that make the profiles, from "ingest" on, for a configuration.
-    grouping, profiler: files of tasks/groupings and tasks/profilers.
+    grouping, profiler: files of tasks/groupings and tasks/profilers; None: the graph has neither `clustering` nor
+        `homogenization`.
     words: what report.html and README.md say about the method.
     remedy: what the owner can do when the gate refuses the release.
     tables: the tables of the release file that it reads beside [privacy]; `murmur compare` accepts their keys.
@@ -72,14 +75,14 @@ class Method:
 
     name: str
     summary: str
-    unit: Literal["group", "person"]
+    unit: Literal["group", "person", "synthetic"]
     steps: Callable[[ReleaseConfig], Graph]
-    grouping: str
-    profiler: str
     words: Words
     remedy: str
+    grouping: str | None = None
+    profiler: str | None = None
     tables: tuple[str, ...] = ()
-    incompatible: Mapping[str, str] = field(default_factory=lambda: NEUTRAL_NEEDS_PREDICTIONS)
+    incompatible: Mapping[str, str] = field(default_factory=lambda: NEEDS_PREDICTIONS)
     removal_step: str | None = None
     check: Callable[[ReleaseConfig], None] = _accept
     reach: Callable[[ReleaseConfig, int, int], str] | None = None
@@ -91,6 +94,11 @@ class Method:
     def publishes_persons(self) -> bool:
         """Return whether every record is one person's."""
         return self.unit == "person"
+
+    @property
+    def publishes_groups(self) -> bool:
+        """Return whether every record is shared by a group of people; only then may people be followed in a series."""
+        return self.unit == "group"
 
 
 def single_person_steps(config: ReleaseConfig) -> Graph:

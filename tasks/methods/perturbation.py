@@ -1,6 +1,6 @@
 """Perturbation: publish every person's own record, disguised with noise ([Zhang2006], section 3; [Casino2015]: GNA)."""
 
-from tasks.methods._base import Method, Words, single_person_steps
+from tasks.methods._base import PUBLISH_GROUPS, Method, Words, single_person_steps
 
 METHOD = Method(
     name="perturbation",
@@ -13,7 +13,7 @@ METHOD = Method(
         publishes="Every person is published under a pseudonym with a record of their own, every value of which is "
         "disguised with random noise."
     ),
-    remedy="add more noise (perturbation.amount), or choose another method",
+    remedy=f"more noise does not help: no strength that keeps the records useful has passed; {PUBLISH_GROUPS}",
     tables=("perturbation", "obfuscation"),
     plot_marker="^",
 )

@@ -1,7 +1,7 @@
 """Suppression: publish every person's own record without rarely rated items ([Frankowski2006], section 5)."""
 
 from tasks.methods._base import (
-    NEUTRAL_NEEDS_PREDICTIONS,
+    NEEDS_PREDICTIONS,
     PUBLISH_GROUPS,
     Method,
     Words,
@@ -28,7 +28,7 @@ METHOD = Method(
     remedy=PUBLISH_GROUPS,
     tables=("suppression",),
     incompatible={
-        **NEUTRAL_NEEDS_PREDICTIONS,
+        **NEEDS_PREDICTIONS,
         "obfuscation": "publishes what people rated, and its search for the smallest share would judge made-up "
         "ratings; use method 'obfuscation', or remove [obfuscation]",
     },

@@ -1,6 +1,6 @@
 """Share helpers of the recommenders: rows with weights, Gram matrices, cells picked out of dense rows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,11 +30,16 @@ def dense(train: Train, rows: np.ndarray | slice) -> np.ndarray:
 
 def gram(train: Train, weights: np.ndarray) -> np.ndarray:
     """Return Σ weight · row rowᵀ over all rows, (items, items): the sum that training on repeated rows would give."""
-    total = np.zeros((train.shape[1], train.shape[1]))
-    for start in range(0, train.shape[0], ROWS_AT_ONCE):
-        block = slice(start, start + ROWS_AT_ONCE)
-        some = dense(train, block) * np.sqrt(weights[block]).astype(np.float32)[:, None]
-        total += some.T @ some
+    blocks = (slice(start, start + ROWS_AT_ONCE) for start in range(0, train.shape[0], ROWS_AT_ONCE))
+    return gram_of_blocks(((dense(train, some), weights[some]) for some in blocks), train.shape[1])
+
+
+def gram_of_blocks(blocks: Iterable[tuple[np.ndarray, np.ndarray]], items: int) -> np.ndarray:
+    """Return the same of dense rows that come a block at a time, each block with its weights."""
+    total = np.zeros((items, items))
+    for rows, weights in blocks:
+        weighted = rows * np.sqrt(weights).astype(np.float32)[:, None]
+        total += weighted.T @ weighted
     return total
 
 

@@ -6,6 +6,7 @@ are predicted from a row's deviations from its biases. Items are ranked by the i
 """
 
 import numpy as np
+import scipy.linalg
 
 from tasks.recommenders import Recommender, Train, bias
 from tasks.recommenders._cells import gram, mask_of, weights_of
@@ -29,14 +30,15 @@ def fit(
     base = bias.fit(train, people)
     residuals = base.residuals(train)
     listed = mask_of(train)
-    company = None if listed is None else _solve(gram(listed, people), ridge)
-    return ItemToItem(base, residuals, _solve(gram(residuals, people), ridge_of_ratings), listed, company)
+    company = None if listed is None else solve(gram(listed, people), ridge)
+    return ItemToItem(base, residuals, solve(gram(residuals, people), ridge_of_ratings), listed, company)
 
 
-def _solve(of: np.ndarray, ridge: float) -> np.ndarray:
+def solve(of: np.ndarray, ridge: float) -> np.ndarray:
+    """Return B from a Gram matrix, which is overwritten; the weights of a scored item are its column."""
     diagonal = np.einsum("ii->i", of)
     diagonal += max(ridge * diagonal.mean(), np.finfo(np.float32).tiny)
-    inverse = np.linalg.inv(of)
+    inverse = scipy.linalg.inv(of, overwrite_a=True, assume_a="pos")
     found = (inverse / -np.diag(inverse)).astype(np.float32)
     np.fill_diagonal(found, 0)
     return found

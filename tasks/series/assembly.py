@@ -11,11 +11,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from tasks.data import support
 from tasks.data.candidate import Contents, Declaration, read_withheld, recorded_digest
 from tasks.data.profiles import read_sizes
 from tasks.data.ratings import Ratings
+from tasks.data.support import Support
 from tasks.series import versions
 from tasks.series.carried import (
+    SUPPORT,
     CarriedGroups,
     as_of,
     extend_catalogue,
@@ -27,6 +30,7 @@ from tasks.series.cohort_ratings import read_plan, withheld_in_public
 from tasks.series.entry import profile_digests, write_entry
 from tasks.series.ledger import Ledger
 from tasks.series.row_store import RowStore
+from tasks.series.rows import Spending
 from tasks.store import Store, digest, remove
 
 
@@ -58,6 +62,10 @@ class Cohort:
             cls(Ratings(ratings), np.load(labels), profiles / "groups.parquet") if labels.exists() else None
         )
 
+    def support(self, declared: Declaration, rng: np.random.Generator) -> Support:
+        """Return which counts of raters may be published of these groups, numbered as in the labels."""
+        return Support.of_cohort(self.ratings, self.labels, declared.privacy["min_contributors"], rng)
+
 
 @dataclass(frozen=True)
 class Released:
@@ -68,12 +76,14 @@ class Released:
     labels: np.ndarray
     request: Request
     mode: str
-    head: str
+    head: str | None  # of the ledger that it was planned against; None: it depends on nothing in there
     carried: Sequence[tuple[int, int]]  # the ledger's number of a group, its number here
     cohort: Cohort | None
     new_numbers: np.ndarray  # of the cohort's groups
     entering: list[str]
     place: np.ndarray  # of the cohort's items in the catalogue
+    budget: Spending | None = None
+    blocked: str | None = None
 
     @property
     def newcomers(self) -> int:
@@ -86,7 +96,7 @@ class Released:
             private / "ledger",
             head=self.head,
             mode=self.mode,
-            k=self.request.declared.privacy["k"],
+            k=self.request.declared.privacy.get("k", 0),
             source=self.request.source,
             population=self.request.population,
             carried=self.carried,
@@ -94,6 +104,8 @@ class Released:
             persons=self._new_persons(),
             items=self.entering,
             other_items=[],
+            budget=self.budget,
+            blocked=self.blocked,
         )
 
     def _new_groups(self) -> pa.Table:
@@ -101,7 +113,8 @@ class Released:
         number = np.sort(self.new_numbers)
         strata = self._of_groups("strata.npy", number)
         pools = self._of_groups("pools.npy", number)
-        profile = profile_digests(self.contents.groups, self.contents.items) if len(number) else []
+        shown = self.contents
+        profile = profile_digests(shown.groups, shown.items, shown.support) if len(number) else []
         columns = {
             "place": pa.array(number, pa.int32()),
             "size": pa.array(read_sizes(self.contents.groups)[number], pa.int32()),
@@ -129,9 +142,15 @@ class Released:
 
 
 def assemble(
-    request: Request, ingest: Path, cohort: Cohort | None, out: Path, rng: np.random.Generator
+    request: Request,
+    ingest: Path,
+    cohort: Cohort | None,
+    out: Path,
+    rng: np.random.Generator,
+    of_support: np.random.Generator,
 ) -> Released:
-    """Make the contents of a release in `out`; `ingest` has the plan, where the release belongs to a series.
+    """Make the contents of a release in `out`; `ingest` has the plan, where the release belongs to a series. `rng`
+    numbers the groups, `of_support` draws which counts of raters are left out.
 
     Without the cohort that was planned, its people wait like all others.
     """
@@ -142,7 +161,7 @@ def assemble(
         if plan is None:
             assert cohort is not None
             head = published.head_before if published else ledger.head
-            return _alone(request, cohort, head)
+            return _alone(request, cohort, head, out, of_support)
         rows = RowStore(out / "rows", request.declared.coding.dtype)
         carried = read_carried(
             request.store, ledger, plan["carried"], rows, _form(request.declared), before=before
@@ -158,10 +177,18 @@ def assemble(
     groups = out / "groups.parquet"
     write_whole(groups, rows, np.concatenate([numbers.of_carried, numbers.of_cohort]), len(whole))
     remove(out / "rows")
+    counts = None
+    if request.declared.support:
+        every = np.arange(len(whole), dtype=np.int32)
+        counts = carried.support.placed(numbers.of_carried, every)
+        if cohort is not None:
+            counts = counts.joined(
+                cohort.support(request.declared, of_support).placed(numbers.of_cohort, place)
+            )
     waiting = plan["waiting"] + (plan["cohort"] + plan["pooled"] if cohort is None else 0)
     withheld = withheld_in_public(waiting, request.declared.privacy["k"])
     return Released(
-        contents=Contents(groups, digest(groups), whole, withheld, "checked", newest),
+        contents=Contents(groups, digest(groups), whole, withheld, "checked", newest, _written(counts, out)),
         ids=_people(carried, cohort),
         labels=_labels(carried, cohort, numbers.of_carried, numbers.of_cohort),
         request=request,
@@ -183,15 +210,29 @@ def _form(declared: Declaration) -> dict[str, object]:
         "rating_step": declared.coding.step,
         "rating_encoding": declared.coding.encoding,
         "unit": declared.coding.unit,
+        SUPPORT: declared.support,
     }
 
 
-def _alone(request: Request, cohort: Cohort, head: str) -> Released:
+def _written(counts: Support | None, out: Path) -> Path | None:
+    """Write the counts of raters, where they are published."""
+    if counts is None:
+        return None
+    counts.write(out / support.FILE)
+    return out / support.FILE
+
+
+def _alone(request: Request, cohort: Cohort, head: str, out: Path, rng: np.random.Generator) -> Released:
     """Return the contents of an independent release: as the steps made them."""
     items = cohort.ratings.item_ids()
+    counts = cohort.support(request.declared, rng) if request.declared.support else None
     return Released(
         contents=Contents(
-            cohort.groups, recorded_digest(cohort.groups), items, read_withheld(cohort.ratings.directory)
+            cohort.groups,
+            recorded_digest(cohort.groups),
+            items,
+            read_withheld(cohort.ratings.directory),
+            support=_written(counts, out),
         ),
         ids=cohort.ratings.user_ids(),
         labels=cohort.labels,

@@ -12,13 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.data import profiles
+from tasks.data import profiles, support
+from tasks.data.support import Support
 from tasks.errors import MurmurError, Refused
 from tasks.series.entry import profile_digests
 from tasks.series.ledger import Ledger
 from tasks.series.row_store import RowStore
 from tasks.series.rows import PublishedRelease
 from tasks.store import Store, read_json
+
+SUPPORT = "support"  # in a form: whether counts of raters are published
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class CarriedGroups:
     sizes: np.ndarray
     people: pa.Array
     place: np.ndarray
+    support: Support  # of these groups, numbered by their place in `ids`; items by position in the catalogue
 
 
 def files_of(store: Store, release: PublishedRelease) -> Path | None:
@@ -36,6 +40,12 @@ def files_of(store: Store, release: PublishedRelease) -> Path | None:
     below = store.root / "published" / release.name / release.directory
     withdrawn = store.root / "private" / release.name / release.directory / "withdrawn"
     return next((place for place in (below, withdrawn) if (place / "groups.parquet").exists()), None)
+
+
+def support_of(directory: Path) -> Path | None:
+    """Return the file with a release's counts of raters; None: it publishes none."""
+    file = directory / support.FILE
+    return file if file.exists() else None
 
 
 def read_carried(
@@ -56,6 +66,7 @@ def read_carried(
     order: list[int] = []
     people: list[pa.Array] = []
     place: list[np.ndarray] = []
+    counts = Support.empty()
     for release in reversed(ledger.releases(before=before)):
         numbers = ledger.listed(release.id)
         here = {numbers[one]: one for one in missing if one in numbers}
@@ -67,6 +78,8 @@ def read_carried(
         read = rows.add_published(directory, np.array(sorted(here)))
         first = len(order)
         order += [here[int(number)] for number in read]
+        if (file := support_of(directory)) is not None:
+            counts = counts.joined(_support_of_groups(file, read, first))
         owner = pq.read_table(
             store.root / "private" / release.name / release.directory / "membership.parquet"
         )
@@ -90,7 +103,17 @@ def read_carried(
         sizes,
         pa.concat_arrays(people) if people else pa.array([], pa.string()),
         np.concatenate([np.empty(0, np.int64), *place]),
+        counts,
     )
+
+
+def _support_of_groups(file: Path, numbers: np.ndarray, first: int) -> Support:
+    """Return the published counts of these groups, numbered from `first` on. Positions of items never change."""
+    published = Support.read(file)
+    highest = int(max(numbers.max(initial=0), published.group.max(initial=0)))
+    place = np.full(highest + 1, -1, np.int32)
+    place[numbers] = np.arange(first, first + len(numbers), dtype=np.int32)
+    return published.placed(place, np.arange(int(published.item.max(initial=-1)) + 1, dtype=np.int32))
 
 
 def as_of(ledger: Ledger, groups: Iterable[int], snapshot: str) -> str | None:
@@ -105,12 +128,13 @@ def as_of(ledger: Ledger, groups: Iterable[int], snapshot: str) -> str | None:
 def refuse_other_form(directory: Path, form: dict[str, object]) -> None:
     """Refuse to carry groups over into a release of another form: their bytes would mean something else there."""
     before = read_json(directory / "manifest.json")
+    before = {**before, SUPPORT: support.FILE in before["files"]}
     changed = [name for name, value in form.items() if before[name] != value]
     if changed:
         raise Refused(
             f"{', '.join(changed)} of this release {'is' if len(changed) == 1 else 'are'} not what earlier releases of "
             "the population have, whose groups are carried over with unchanged bytes",
-            where="privacy.method, privacy.rating_step, source.scale",
+            where="privacy.method, privacy.rating_step, privacy.support, source.scale",
             remedy="use the settings of the first release, or begin a new population of people never released before",
         )
 
@@ -119,7 +143,10 @@ def _verify(directory: Path, expected: dict[int, str]) -> None:
     """Compare the profiles with the ledger's digests: a changed one must not be published again."""
     items = pq.read_table(directory / "items.parquet").column("item").to_pylist()
     heads = pq.read_table(directory / "groups.parquet", columns=["group"]).column("group").to_numpy()
-    found = dict(zip(heads.tolist(), profile_digests(directory / "groups.parquet", items), strict=True))
+    counts = support_of(directory)
+    found = dict(
+        zip(heads.tolist(), profile_digests(directory / "groups.parquet", items, counts), strict=True)
+    )
     changed = sum(found.get(number) != digest for number, digest in expected.items())
     if changed:
         raise MurmurError(

@@ -8,6 +8,7 @@ what the release of that person's cohort disclosed (docs/series.md, "Why it is s
 import datetime
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal
 
 import numpy as np
@@ -20,7 +21,8 @@ from tasks.data.ratings import Ratings
 from tasks.errors import Refused, UsageError
 from tasks.series.ledger import Ledger
 from tasks.series.pooling import plan_pools
-from tasks.series.rows import PublishedRelease
+from tasks.series.rows import PublishedRelease, about_people
+from tasks.series.schedule import due_moments, repeats
 
 DAY_SECONDS = 86_400
 NEVER, SURVIVOR = -1, -2  # instead of a group: never released; in a group that was withdrawn
@@ -119,7 +121,7 @@ def choose_people(
     """
     planned = ledger.find(params.release, snapshot.isoformat())
     before = planned.id if planned else None
-    releases = ledger.releases(before=before)
+    releases = about_people(ledger.releases(before=before))
     refuse_independent(releases, params.population)
     _refuse_lower_k(params, releases)
     tokens = ledger.tokens(ratings.user_ids().to_pylist())
@@ -368,15 +370,7 @@ def merge_small_strata(strata: np.ndarray, fewest: int) -> np.ndarray:
 
 def due_before(params: SeriesParams, snapshot: datetime.date) -> list[datetime.date]:
     """Return the snapshots that were due before this one, by the release's schedule."""
-    if params.schedule is None or params.schedule == "@once":
+    if params.schedule is None or not repeats(params.schedule):
         return []
-    from croniter import croniter
-
-    begin = datetime.datetime.combine(params.start_date, datetime.time(), datetime.UTC)
-    dates: dict[datetime.date, None] = {}
-    ticks = croniter(params.schedule, begin - datetime.timedelta(seconds=1), datetime.datetime)
-    for tick in iter(lambda: ticks.get_next(datetime.datetime), None):
-        if tick.date() >= snapshot:
-            break
-        dates[tick.date()] = None
-    return list(dates)
+    days = (moment.date() for moment in due_moments(params.schedule, params.start_date))
+    return list(takewhile(lambda day: day < snapshot, days))

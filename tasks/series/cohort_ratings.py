@@ -24,6 +24,7 @@ from tasks.series.carried import files_of
 from tasks.series.cohort import DAY_SECONDS, Choice, SeriesParams, choose_people, end_of
 from tasks.series.database import populations
 from tasks.series.ledger import Ledger
+from tasks.series.rows import about_people
 from tasks.store import Store, read_json, write_json
 
 NOTHING_TO_DO = "no newcomers form a cohort; all groups are carried over"
@@ -100,7 +101,7 @@ def _mean_age_days(ratings: Ratings, choice: Choice, snapshot: datetime.date) ->
 def _public_files(store: Store, ledger: Ledger, params: SeriesParams, snapshot: datetime.date) -> list[Path]:
     """Return the directories of the releases that were public before this one and are not withdrawn."""
     planned = ledger.find(params.release, snapshot.isoformat())
-    releases = ledger.releases(before=planned.id if planned else None)
+    releases = about_people(ledger.releases(before=planned.id if planned else None))
     places = [files_of(store, release) for release in releases if release.state == "published"]
     return [place for place in places if place is not None]
 

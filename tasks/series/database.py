@@ -99,9 +99,8 @@ def open_database(store: Store, population: str) -> Iterator[tuple[Database, byt
                 _make_file(directory / f"{population}.db")
             if not _has_table(engine, schema.meta):
                 _make(database, engine, key)
-            elif not _has_table(engine, schema.refused_people):  # made before there was this table
-                with database.writing() as db:
-                    schema.metadata.create_all(db)
+            else:
+                _complete(database, engine)
         yield database, _read_key(database, key)
     finally:
         engine.dispose()
@@ -159,8 +158,12 @@ def _schema_name(population: str) -> str:
 
 
 def _has_table(engine: sa.Engine, table: sa.Table) -> bool:
-    name = engine.get_execution_options().get("schema_translate_map", {}).get(None)
-    return sa.inspect(engine).has_table(table.name, schema=name)
+    return sa.inspect(engine).has_table(table.name, schema=_place(engine))
+
+
+def _place(engine: sa.Engine) -> str | None:
+    """Return the schema of a shared database in which this ledger is; None: the database is the ledger's own."""
+    return engine.get_execution_options().get("schema_translate_map", {}).get(None)
 
 
 def _make_file(path: Path) -> None:
@@ -177,12 +180,30 @@ def _make(database: Database, engine: sa.Engine, key: Path) -> None:
         _write_key(key)
     values = {"schema_version": schema.SCHEMA_VERSION, "key": _mark(key.read_bytes())}
     with database.writing() as db:
-        name = engine.get_execution_options().get("schema_translate_map", {}).get(None)
-        if name is not None:
+        if (name := _place(engine)) is not None:
             db.execute(sa.schema.CreateSchema(name, if_not_exists=True))
         schema.metadata.create_all(db)
         if not db.scalar(sa.select(sa.func.count()).select_from(schema.meta)):
             db.execute(sa.insert(schema.meta), [{"key": k, "value": v} for k, v in values.items()])
+
+
+def _complete(database: Database, engine: sa.Engine) -> None:
+    """Make the tables that a ledger of an older version lacks. Its table of budgets has other columns, and no rows:
+    nothing spent a budget then, so no entry of the chain commits to any."""
+    if not _has_table(engine, schema.refused_people):
+        with database.writing() as db:
+            schema.metadata.create_all(db)
+    names = {column["name"] for column in sa.inspect(engine).get_columns("budget", schema=_place(engine))}
+    if names != set(schema.budget.c.keys()):
+        with database.writing() as db:
+            if db.scalar(sa.select(sa.func.count()).select_from(schema.budget)):
+                raise MurmurError(
+                    "the ledger's table of budgets has another form than this version of the program reads",
+                    where="table budget",
+                    remedy="use the version that wrote it",
+                )
+            schema.budget.drop(db)
+            schema.budget.create(db)
 
 
 def _set_pragma(engine: sa.Engine, words: str) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import sqlalchemy as sa
 
 from tasks.errors import MurmurError, Refused
-from tasks.series import chain, schema, versions
-from tasks.series.rows import Entry, NewPersons
+from tasks.series import budget, chain, schema, versions
+from tasks.series.rows import SYNTHETIC, Entry, NewPersons
 
 SALT_BYTES = 16
 ROWS_AT_ONCE = 10_000
@@ -19,7 +19,10 @@ NAMES_AT_ONCE = 500
 def require_allowed(db: sa.Connection, population: str, entry: Entry) -> None:
     """Refuse a release that the ledger does not allow; nothing of it is public yet."""
     where = f"ledger {population}"
-    _require_one_independent(db, where, entry)
+    if entry.mode == SYNTHETIC:
+        _require_budget(db, population, where, entry)
+    else:
+        _require_one_independent(db, where, entry)
     _require_whole_groups(db, where, entry)
     if len(set(entry.items)) < len(entry.items) or set(entry.items) & set(_catalogue(db)):
         raise _broken("an item would enter the catalogue twice", where)
@@ -29,12 +32,28 @@ def require_allowed(db: sa.Connection, population: str, entry: Entry) -> None:
     _require_new_people(db, where, entry)
 
 
+def _require_budget(db: sa.Connection, population: str, where: str, entry: Entry) -> None:
+    """Refuse a release of synthetic rows that is about somebody in particular, costs too much, or was made of the
+    ratings of a person who has been erased since."""
+    if entry.budget is None or entry.carried or entry.groups or entry.items or len(entry.persons.tokens):
+        raise _broken("a release of synthetic rows would enter people, or no budget", where)
+    tokens = {bytes(token) for token in db.scalars(sa.select(schema.blocked.c.token))}
+    if entry.blocked != budget.digest_of_tokens(tokens):
+        raise Refused(
+            "somebody was erased since this release was planned, and may be in the ratings it was made of",
+            where=where,
+            remedy="run it again; it is then made without erased people",
+        )
+    budget.require_within(budget.read_spent(db), entry.budget, population, entry.snapshot)
+
+
 def _require_one_independent(db: sa.Connection, where: str, entry: Entry) -> None:
     """Refuse a second release where one is independent: its groups are not those of the other, so they intersect."""
     if entry.revision > 0 and not entry.groups:
         return  # a repaired release offers some of the same groups again
     r = schema.releases
-    earlier = db.execute(sa.select(r.c.mode, r.c.name, r.c.snapshot).order_by(r.c.id)).all()
+    about_people = sa.select(r.c.mode, r.c.name, r.c.snapshot).where(r.c.mode != SYNTHETIC)
+    earlier = db.execute(about_people.order_by(r.c.id)).all()
     if earlier and "independent" in {entry.mode, *(row.mode for row in earlier)}:
         first = earlier[0]
         raise Refused(
@@ -121,12 +140,7 @@ def enter(db: sa.Connection, release_id: int, entry: Entry) -> dict[str, Any]:
     pooled = _leave_old_groups(db, entry, {one.place: one.pool for one in entry.groups}) if pool_of else {}
     _enter_persons(db, id_of_place, entry.persons)
     if entry.budget is not None:
-        names = ("epsilon", "delta", "period")
-        insert(
-            db,
-            schema.budget,
-            [{"release_id": release_id, **dict(zip(names, entry.budget, strict=True))}],
-        )
+        insert(db, schema.budget, [{"release_id": release_id, **entry.budget._asdict()}])
     return {
         "release_id": release_id,
         "name": entry.name,

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.series.rows import Entry, NewGroup, NewPersons
+from tasks.series.rows import Entry, NewGroup, NewPersons, Spending
 from tasks.store import owner_only, read_json, restrict, write_bytes
 
 FACTS, PEOPLE = "entry.json", "persons.parquet"
@@ -22,7 +22,11 @@ PREFIXES_KEPT = 64
 
 
 class KnowsPeople(Protocol):
-    """Describe the part of an open ledger that names people (tasks/series/ledger.py)."""
+    """Describe the part of an open ledger that an entry needs (tasks/series/ledger.py)."""
+
+    @property
+    def head(self) -> str:
+        """Return the digest of the last entry."""
 
     def tokens(self, ids: Iterable[str]) -> list[bytes]:
         """Return the keyed digests of people."""
@@ -31,7 +35,7 @@ class KnowsPeople(Protocol):
 def write_entry(  # noqa: PLR0913 - a file of so many fields
     place: Path,
     *,
-    head: str,
+    head: str | None,
     mode: str,
     k: int,
     source: str,
@@ -41,12 +45,14 @@ def write_entry(  # noqa: PLR0913 - a file of so many fields
     persons: tuple[pa.Array, np.ndarray, Sequence[bytes]],
     items: Sequence[str],
     other_items: Sequence[str],
-    budget: tuple[float, float, str] | None = None,
+    budget: Spending | None = None,
+    blocked: str | None = None,
 ) -> None:
     """Write the two files below `place`, which is made with mode 0700.
 
     `groups` has the columns place, size, profile, number, stratum (text or null) and pool (int or null); `persons` are
-    source ids, the place of each one's group, and versions (tasks/series/versions.py).
+    source ids, the place of each one's group, and versions (tasks/series/versions.py). `head` is null where the release
+    does not depend on what else was published.
     """
     users, places, versions = persons
     facts = {
@@ -59,7 +65,8 @@ def write_entry(  # noqa: PLR0913 - a file of so many fields
         "groups": {name: groups.column(name).to_pylist() for name in GROUP_COLUMNS},
         "items": list(items),
         "other_items": list(other_items),
-        "budget": budget,
+        "budget": budget and budget._asdict(),
+        "blocked": blocked,
     }
     columns = {
         "user": users.cast(pa.string()),
@@ -95,7 +102,7 @@ def read_entry(
         name=name,
         snapshot=snapshot,
         revision=revision,
-        head=facts["head"],
+        head=ledger.head if facts["head"] is None else facts["head"],
         manifest=manifest,
         source=facts["source"],
         mode=facts["mode"],
@@ -110,27 +117,32 @@ def read_entry(
         ),
         items=facts["items"],
         other_items=facts["other_items"],
-        budget=None if budget is None else (budget[0], budget[1], budget[2]),
+        budget=None if budget is None else Spending(**budget),
+        blocked=facts.get("blocked"),
     )
 
 
-def profile_digests(groups: Path, items: Sequence[str]) -> list[str]:
+def profile_digests(groups: Path, items: Sequence[str], support: Path | None = None) -> list[str]:
     """Return the digest of each group's profile in a groups.parquet, in the order of its rows.
 
     A profile is (size, item ids, ratings): two groups have the same digest exactly when readers see the same, whether
-    the items are listed or null for every item of that release. `items` are those of its items.parquet.
+    the items are listed or null for every item of that release. `items` are those of its items.parquet. Where counts of
+    raters are published (`support`), those of the group belong to it, too.
     """
+    counts = None if support is None else _counts_of_groups(support, items)
     names = [item.encode("utf-8", "surrogatepass") + b"\0" for item in items]
     # Most groups share their items with others: what precedes the ratings is digested once for each size and list.
     prefixes: dict[tuple[int, bytes | None], Any] = {}
     found: list[str] = []
     file = pq.ParquetFile(groups)
     for number in range(file.num_row_groups):
-        table = file.read_row_group(number, columns=["size", "items", "ratings"])
+        named = ["group"] if counts is not None else []
+        table = file.read_row_group(number, columns=[*named, "size", "items", "ratings"])
+        numbers = table.column("group").to_pylist() if named else [0] * len(table)
         sizes = table.column("size").to_pylist()
         lists = (one for chunk in table.column("items").chunks for one in _as_bytes(chunk))
         ratings = (one.as_buffer() for chunk in table.column("ratings").chunks for one in chunk)
-        for size, positions, codes in zip(sizes, lists, ratings, strict=True):
+        for group, size, positions, codes in zip(numbers, sizes, lists, ratings, strict=True):
             state = prefixes.get((size, positions))
             if state is None:
                 listed = (
@@ -143,8 +155,20 @@ def profile_digests(groups: Path, items: Sequence[str]) -> list[str]:
                     prefixes[size, positions] = state
             digest = state.copy()
             digest.update(codes)
+            if counts is not None:
+                digest.update(b"support\0" + counts.get(group, b""))
             found.append(digest.hexdigest())
     return found
+
+
+def _counts_of_groups(support: Path, items: Sequence[str]) -> dict[int, bytes]:
+    """Return what is published of each group's raters as bytes: item ids and counts, in the order of the ids."""
+    table = pq.read_table(support)
+    group, item, raters = (table.column(name).to_pylist() for name in ("group", "item", "raters"))
+    cells: dict[int, list[tuple[str, int]]] = {}
+    for one, position, count in zip(group, item, raters, strict=True):
+        cells.setdefault(one, []).append((items[position], count))
+    return {one: json.dumps(sorted(listed)).encode() for one, listed in cells.items()}
 
 
 def _as_bytes(lists: pa.ListArray) -> list[bytes | None]:

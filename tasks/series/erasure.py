@@ -21,7 +21,7 @@ from tasks.series.ledger import Ledger
 from tasks.series.private_files import Cleaned, find_ids, forget
 from tasks.series.publication import exclusive
 from tasks.series.repair import CannotRepair, Examine, publish_repaired
-from tasks.series.rows import Group, PublishedRelease, parse_directory
+from tasks.series.rows import SYNTHETIC, Group, PublishedRelease, parse_directory
 from tasks.series.tombstones import ERASURE, TOMBSTONE, crash_point, public_place, settle
 from tasks.store import Store, digest, make_private, owner_only, read_json, write_json
 
@@ -32,6 +32,10 @@ RESIDUAL = (
     "person is one of a group of at least k and has a pseudonym. Kept are: the pseudonym and the group's number under "
     "a random name, a salted commitment without its salt, and a keyed digest that keeps the person out of later "
     "releases."
+)
+OF_ROWS = (
+    "Releases of synthetic rows stay as they are: they are nobody's record, and what they can reveal about a person is "
+    "bounded by their epsilon, whether that person was in the data or not. Later ones are made without the person."
 )
 
 
@@ -98,8 +102,15 @@ def preview(ledger: Ledger, tokens: Collection[bytes], k: int, no_pools: str | N
             "share": round(leaving / released_now, 6) if released_now else 0.0,
         },
         "later_releases": "these groups are not carried over any more; the people who are erased never enter one",
-        "residual": RESIDUAL,
+        "residual": _residual(ledger),
     }
+
+
+def _residual(ledger: Ledger) -> str:
+    """Say what is left of an erased person in public and with the owner."""
+    if not any(release.mode == SYNTHETIC for release in ledger.releases()):
+        return RESIDUAL
+    return f"{RESIDUAL} {OF_ROWS}"
 
 
 def _loss(
@@ -280,7 +291,7 @@ def _certify(
         ],
         "private_files": {"rewritten": cleaned.rewritten, "removed": cleaned.removed},
         "ledger_head": ledger.head,
-        "residual": RESIDUAL,
+        "residual": _residual(ledger),
     }
     path = place / f"{number}.json"
     _write(path, certificate)

@@ -10,11 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tasks.series.budget import ROUNDING, same_period, total
 from tasks.series.entry import profile_digests
 from tasks.series.manifests import manifest_digest
-from tasks.series.rows import Group, PublishedRelease, parse_directory
+from tasks.series.rows import SYNTHETIC, Group, PublishedRelease, Spending, Spent, parse_directory
 from tasks.store import Store, digest, read_json
 
+PRECISION = 1e-6  # of an epsilon that another machine has computed
+SUPPORT = "support.parquet"
 ERASED = "erased:"  # begins what stands for the source id of an erased person in membership.parquet
 
 
@@ -42,11 +45,15 @@ class LedgerRows(Protocol):
     def catalogue(self, before: int) -> list[str]:
         """Return the published items."""
 
+    def spent(self) -> list[Spent]:
+        """Return what every release with a privacy budget spent."""
+
 
 def file_problems(ledger: LedgerRows, store: Store) -> list[str]:
     """Return what in the files of all releases is not what the ledger says; nobody is named."""
     tokens, group_ids = ledger.memberships()
     groups = {group.id: group for group in ledger.groups(state=None)}
+    spent = {one.release_id: one.spending for one in ledger.spent()}
     found = []
     for release in ledger.releases():
         listed = ledger.listed(release.id)
@@ -57,10 +64,25 @@ def file_problems(ledger: LedgerRows, store: Store) -> list[str]:
         }
         sizes = {number: groups[group].size for group, number in listed.items()}
         files = _Files(store, release)
-        compared = (files.problems(ledger, groups, listed), files.wrong_members(ledger, expected, sizes))
+        compared = (
+            files.problems(ledger, groups, listed),
+            files.wrong_members(ledger, expected, sizes),
+            files.wrong_spending(spent.get(release.id)),
+        )
         words = f"{release.name} {release.directory}"
         found += [f"{words}: {one}" for part in compared for one in _until_unreadable(part)]
-    return [*found, *_unknown(ledger, store)]
+    return [*found, *_overspent(ledger.spent()), *_unknown(ledger, store)]
+
+
+def _overspent(spent: list[Spent]) -> Iterator[str]:
+    """Add up again, for each release, what its period had spent with it, and compare with the limit it was published
+    under."""
+    for place, one in enumerate(spent):
+        wanted = one.spending
+        before = same_period(spent[:place], wanted.per, one.snapshot)
+        together = total([*before, wanted], wanted.limit_delta).epsilon
+        if together > wanted.limit_epsilon * (1 + ROUNDING):
+            yield f"{one.name} {one.snapshot}: more than the privacy budget of its period was spent with it"
 
 
 def _until_unreadable(found: Iterator[str]) -> Iterator[str]:
@@ -96,6 +118,8 @@ class _Files:
         for name, expected in manifest["files"].items():
             if not (self.place / name).exists() or digest(self.place / name) != expected:
                 yield f"{name} is not what was published"
+        if self.release.mode == SYNTHETIC:
+            return  # neither its rows nor its items are those of groups
         items = pq.read_table(self.place / "items.parquet").column("item").to_pylist()
         if items != ledger.catalogue(before=self.release.id + 1)[: len(items)]:
             yield "its items are not those of the catalogue"
@@ -111,7 +135,10 @@ class _Files:
             yield "it does not offer the groups that the ledger lists"
         id_of_number = {number: group for group, number in listed.items()}
         wrong: Counter[str] = Counter()
-        rows = zip(numbers, table.column("size").to_pylist(), profile_digests(path, items), strict=True)
+        counts = self.place / SUPPORT if (self.place / SUPPORT).exists() else None
+        rows = zip(
+            numbers, table.column("size").to_pylist(), profile_digests(path, items, counts), strict=True
+        )
         for row, (number, size, profile) in enumerate(rows):
             if (group := groups.get(id_of_number.get(number, -1))) is None:
                 continue
@@ -121,6 +148,26 @@ class _Files:
                 wrong["are not in the row that the ledger says"] += 1
         for words, count in wrong.items():
             yield f"{count:,} groups {words}"
+
+    def wrong_spending(self, entered: Spending | None) -> Iterator[str]:
+        """Compare what the release says that it spent with what the ledger entered, and its epsilon with its rho."""
+        privacy = read_json(self.place / "manifest.json").get("privacy") or {}
+        if (self.release.mode == SYNTHETIC) != (entered is not None):
+            yield "it spent a privacy budget that the ledger does not have, or the reverse"
+        if entered is None:
+            return
+        budget = privacy["budget"]
+        stated = Spending(
+            **{name: privacy[name] for name in ("rho", "failure", "epsilon", "delta")},
+            per=budget["per"],
+            limit_epsilon=budget["epsilon"],
+            limit_delta=budget["delta"],
+        )
+        if stated != entered:
+            yield "what its manifest says that it spent is not what the ledger entered"
+        alone = total([stated], stated.delta).epsilon
+        if abs(alone - stated.epsilon) > PRECISION * alone:
+            yield "the epsilon of its manifest does not follow from its rho"
 
     def wrong_members(
         self, ledger: LedgerRows, expected: dict[bytes, int], sizes: dict[int, int]

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from tasks.errors import MurmurError, Refused
 from tasks.series import (
+    budget,
     chain,
     departure,
     entering,
@@ -25,7 +26,7 @@ from tasks.series import (
     versions,
 )
 from tasks.series.database import Database, directory_of_ledgers, open_database
-from tasks.series.rows import Entry, Erased, Group, PublishedRelease, RefusedCohort
+from tasks.series.rows import Entry, Erased, Group, PublishedRelease, RefusedCohort, Spent
 from tasks.store import Store
 
 TOKEN_BYTES = 16
@@ -160,10 +161,10 @@ class Ledger:
                 if chosen is None or token in chosen:
                     yield token, row.group_id, *versions.decode(bytes(row.ratings))
 
-    def budget(self) -> list[tuple[int, float, float, str]]:
-        """Return (release id, epsilon, delta, period) of every release that spent a privacy budget."""
+    def spent(self) -> list[Spent]:
+        """Return what every release with a privacy budget spent, in the order of publication."""
         with self._database.reading() as db:
-            return [tuple(row) for row in db.execute(sa.select(schema.budget).order_by("release_id"))]
+            return budget.read_spent(db)
 
     def withdrawals(self) -> list[tuple[PublishedRelease, str, str]]:
         """Return every withdrawn release with the reason and the time, in the order of publication."""

@@ -8,8 +8,10 @@ grows with time, and the loss of a cohort is for ever the one measured at its re
 import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
+
+from tasks.series.schedule import due_moments, repeats
 
 DAYS_PER_MONTH = 365.25 / 12
 MAX_AGE_MONTHS = 24.0  # from which mean age of the ratings on a new population is considered
@@ -202,17 +204,9 @@ def coming_snapshots(
 
     Without a schedule that repeats, one a month is assumed, from `since` on.
     """
-    from croniter import croniter
-
-    expression = f"0 0 {min(since.day, 28)} * *" if schedule in (None, "@once") else schedule
-    begin = datetime.datetime.combine(since, datetime.time(), datetime.UTC) - datetime.timedelta(seconds=1)
-    ticks = croniter(expression, begin, datetime.datetime)
-    found: list[datetime.date] = []
-    while len(found) < count:
-        day = ticks.get_next(datetime.datetime).date()
-        if day not in found[-1:] and (after is None or day > after):
-            found.append(day)
-    return found
+    every = f"0 0 {min(since.day, 28)} * *" if schedule is None or not repeats(schedule) else schedule
+    days = (moment.date() for moment in due_moments(every, since))
+    return list(islice((day for day in days if after is None or day > after), count))
 
 
 def _rounded(value: float | None, digits: int) -> float | None:

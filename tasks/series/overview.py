@@ -3,22 +3,24 @@
 from collections import Counter
 from typing import Any
 
+from tasks.config import Budget
+from tasks.series.budget_report import describe_spent
 from tasks.series.ledger import Ledger
-from tasks.series.rows import Group, PublishedRelease
+from tasks.series.rows import Group, PublishedRelease, about_people
 from tasks.store import Store, read_json
 
 HELD_BACK = ("eligible", "waiting", "held_back")  # of series.json, where the release's plan wrote them
 
 
-def describe(ledger: Ledger, store: Store) -> dict[str, Any]:
-    """Return releases, classes of people, who waits, erasures and the budget spent."""
+def describe(ledger: Ledger, store: Store, budget: Budget | None = None) -> dict[str, Any]:
+    """Return releases, classes of people, who waits, erasures and the privacy budget spent.
+
+    `budget` is what the release file allows now.
+    """
     groups = {group.id: group for group in ledger.groups(state=None)}
     releases = ledger.releases()
     states = Counter(ledger.people()[2])
-    budget = [
-        {"release": release_id, "epsilon": epsilon, "delta": delta, "period": period}
-        for release_id, epsilon, delta, period in ledger.budget()
-    ]
+    spent = ledger.spent()
     return {
         "population": ledger.population,
         "head": ledger.head,
@@ -27,7 +29,10 @@ def describe(ledger: Ledger, store: Store) -> dict[str, Any]:
         "classes": _classes(list(groups.values())),
         "newest": _held_back(store, releases),
         "erasures": ledger.erasures(),
-        "budget": budget,
+        "budget": [
+            {"release": one.release_id, "snapshot": one.snapshot, **one.spending._asdict()} for one in spent
+        ],
+        "spent": describe_spent(spent, releases, budget),
         "interrupted": [f"{one.name} {one.directory}" for one in ledger.pending()],
     }
 
@@ -68,9 +73,10 @@ def _held_back(store: Store, releases: list[PublishedRelease]) -> dict[str, Any]
     A backfill is published last and is about an earlier snapshot. A repaired release has the plan of the one it stands
     for: that is from before the erasure.
     """
-    if not releases:
+    of_groups = about_people(releases)
+    if not of_groups:
         return None
-    newest = max(releases, key=lambda one: (one.snapshot, one.id))
+    newest = max(of_groups, key=lambda one: (one.snapshot, one.id))
     path = store.root / "private" / newest.name / newest.directory / "series.json"
     if not path.exists():
         return None

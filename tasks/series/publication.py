@@ -23,6 +23,8 @@ from tasks.series.ledger import Ledger
 from tasks.series.manifests import comparable, manifest_digest
 from tasks.series.rows import Entry, PublishedRelease, parse_directory
 from tasks.series.tombstones import settle
+from tasks.signatures.owner_keys import sign_release
+from tasks.signatures.statement import SIGNATURE
 from tasks.store import Store, digest, read_json, remove, restrict, sync_directory, write_json
 
 LOCK_SECONDS = 600
@@ -35,6 +37,8 @@ OWNER_FILES = (
     "curve.json",
     "series.json",
     "refused_cohort",
+    "spent.json",
+    "report.html",  # with figures that the public one must not have
 )
 ENTRY = "ledger"  # the directory of what the ledger is to be told; gone once it has been
 
@@ -75,7 +79,7 @@ def publish(
             manifest = _manifest_as_judged(validated)
             progress(1, 4)
             if not _is_published(published, manifest):
-                _put_in_place(places, manifest, progress, code)
+                _put_in_place(store, places, manifest, progress, code)
     return manifest
 
 
@@ -120,7 +124,7 @@ def publish_within(
     release_id = ledger.prepare(entry)
     try:
         _crash_point("prepared")
-        _put_in_place(places, manifest, progress, code)
+        _put_in_place(store, places, manifest, progress, code)
     except BaseException:
         if not (places.published / "manifest.json").exists():
             ledger.abandon(release_id)
@@ -224,12 +228,17 @@ def _is_published(published: Path, manifest: dict[str, Any]) -> bool:
     return True
 
 
-def _put_in_place(places: Places, manifest: dict[str, Any], progress: Progress, code: str) -> None:
-    """Copy the files, the owner's before any is public; the rename makes the release visible as a whole."""
+def _put_in_place(
+    store: Store, places: Places, manifest: dict[str, Any], progress: Progress, code: str
+) -> None:
+    """Copy the files, the owner's before any is public, and sign them where the owner signs; the rename makes the
+    release visible as a whole."""
     arriving, published = places.arriving, places.published
     try:
         with room_in(published.parent):
             _copy(places.candidate, arriving, manifest, code)
+            if sign_release(store, arriving):
+                (arriving / SIGNATURE).chmod(0o644)
         progress(2, 4)
         _crash_point("copied")
         _keep_private(places.owner, places.private)

@@ -17,11 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tasks.data import profiles
+from tasks.data import profiles, support
 from tasks.data.candidate import Candidate
+from tasks.data.croissant import FILE as CROISSANT
+from tasks.data.croissant import renew_croissant
 from tasks.errors import MurmurError
 from tasks.keys import OwnerKey
-from tasks.series.carried import as_of, files_of, write_whole
+from tasks.series.carried import as_of, files_of, support_of, write_whole
 from tasks.series.entry import GROUP_COLUMNS, write_entry
 from tasks.series.ledger import Ledger
 from tasks.series.publication import ENTRY, OWNER_FILES, Places, publish_within
@@ -32,8 +34,8 @@ from tasks.store import Store, digest, make_private, owner_only, read_json, remo
 
 PLACE = "repair"  # directory of the owner's in which the candidate is made
 COPIED = ("items.parquet", "checks.json")
-MADE = ("groups.parquet", "members.parquet", "README.md", "report.html")
-SAME_FILES = ("utility", "verdict.json", "validation.json", "series.json", "refused_cohort")
+MADE = ("groups.parquet", "members.parquet", support.FILE, "README.md", "report.html", CROISSANT)
+SAME_FILES = ("utility", "verdict.json", "validation.json", "report.html", "series.json", "refused_cohort")
 
 Examine = Callable[[Path], list[str]]  # returns which checks a candidate fails, from its files alone
 
@@ -99,11 +101,15 @@ def _make(
     name = directory_of(release.snapshot, revision)
     old, new = _write_groups(source, made, manifest, kept, key.rng("repair", release.name, name))
     _write_people(owner, made, dict(zip(old.tolist(), new.tolist(), strict=True)), key, (release.name, name))
+    if (counts_file := support_of(source)) is not None:
+        _write_support(counts_file, made.public / support.FILE, old, new)
     for file in COPIED:
         shutil.copyfile(source / file, made.public / file)
     left_out = len(ledger.listed(release.id)) - len(kept)
     counts = _counts(made.public, manifest)
     _write_words(source, made.public, _note(release, revision, left_out, counts))
+    if CROISSANT in manifest["files"]:
+        renew_croissant(source, made.public, name)
     files = {file: digest(made.public / file) for file in manifest["files"]}
     facts = {"number": revision, "replaces": release.manifest, "groups_left_out": left_out}
     changed = {"counts": counts, "files": files, "revision": facts}
@@ -140,6 +146,14 @@ def _write_groups(
     write_whole(made.public / "groups.parquet", rows, new, n_items)
     remove(made.private / "rows")
     return old, new
+
+
+def _write_support(source: Path, target: Path, old: np.ndarray, new: np.ndarray) -> None:
+    """Write the counts of raters of the groups that are kept, unchanged."""
+    published = support.Support.read(source)
+    number = np.full(int(max(old.max(initial=0), published.group.max(initial=0))) + 1, -1, np.int32)
+    number[old] = new
+    published.placed(number, np.arange(int(published.item.max(initial=-1)) + 1, dtype=np.int32)).write(target)
 
 
 def _write_people(

@@ -1,11 +1,40 @@
 """Hold what goes into a ledger and what comes out of it, as plain records."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+
+SYNTHETIC = (
+    "synthetic"  # the mode of a release of synthetic rows: it spends from a budget and releases nobody
+)
+
+
+class Spending(NamedTuple):
+    """Hold what a release spends of its population's privacy budget, and the limit it is published under.
+
+    The mechanism satisfies `failure`-approximate `rho`-zCDP ([Bun2016]); `epsilon` and `delta` are what that means for
+    the release by itself. `per` is the period whose releases together must stay within the limit.
+    """
+
+    rho: float
+    failure: float
+    epsilon: float
+    delta: float
+    per: str
+    limit_epsilon: float
+    limit_delta: float
+
+
+class Spent(NamedTuple):
+    """Represent what a release that was public has spent; withdrawn or not, it is spent."""
+
+    release_id: int
+    name: str
+    snapshot: str
+    spending: Spending
 
 
 @dataclass(frozen=True)
@@ -42,6 +71,11 @@ class Group:
     state: str  # live | withdrawn
     stratum: str | None
     pool: int | None
+
+
+def about_people(releases: Iterable[PublishedRelease]) -> list[PublishedRelease]:
+    """Return the releases that groups of later ones are planned against: synthetic rows are about nobody."""
+    return [release for release in releases if release.mode != SYNTHETIC]
 
 
 class NewGroup(NamedTuple):
@@ -82,7 +116,8 @@ class Entry:
     persons: NewPersons = field(default_factory=NewPersons)
     items: Sequence[str] = ()  # that enter the catalogue, in order
     other_items: Sequence[str] = ()  # that people rated and that stay unpublished
-    budget: tuple[float, float, str] | None = None  # epsilon, delta, period
+    budget: Spending | None = None
+    blocked: str | None = None  # digest of the block-list that was left out of the ratings; None: not needed
 
 
 class RefusedCohort(NamedTuple):

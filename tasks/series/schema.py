@@ -44,7 +44,7 @@ releases = sa.Table(
     sa.Column("head_before", sa.String, nullable=False),
     sa.Column("manifest", sa.String, nullable=False),  # digest without created_at and code_version
     sa.Column("source", sa.Text, nullable=False),  # state of the source's files
-    sa.Column("mode", sa.String, nullable=False),  # sticky | independent
+    sa.Column("mode", sa.String, nullable=False),  # sticky | independent | synthetic
     sa.Column("k", sa.Integer, nullable=False),
     sa.Column("code", sa.String, nullable=False),
     sa.UniqueConstraint("name", "snapshot", "revision"),
@@ -146,11 +146,16 @@ refused_people = sa.Table(
     sa.Column("token", sa.LargeBinary, primary_key=True),  # gone once the person is released or erased
 )
 
+# What each release with a privacy budget spent, and the limit it was published under (tasks/series/budget.py).
 budget = sa.Table(
     "budget",
     metadata,
     _id("release_id"),
-    sa.Column("epsilon", sa.Float, nullable=False),
+    sa.Column("rho", sa.Float, nullable=False),  # of zero-concentrated differential privacy
+    sa.Column("failure", sa.Float, nullable=False),  # probability without the bound by rho; part of delta
+    sa.Column("epsilon", sa.Float, nullable=False),  # of this release by itself, at `delta`
     sa.Column("delta", sa.Float, nullable=False),
-    sa.Column("period", sa.String, nullable=False),
+    sa.Column("per", sa.String, nullable=False),  # release | year | population
+    sa.Column("limit_epsilon", sa.Float, nullable=False),  # for all releases of the period together
+    sa.Column("limit_delta", sa.Float, nullable=False),
 )

@@ -28,7 +28,7 @@ from tasks.series.outlook import (
     mean_loss,
     months_between,
 )
-from tasks.series.rows import PublishedRelease
+from tasks.series.rows import PublishedRelease, about_people
 from tasks.store import Store, read_json
 
 FEWEST_RELEASES = 2  # whose difference is a rate
@@ -66,7 +66,7 @@ def find_basis(config: ReleaseConfig, store: Store, snapshot: datetime.date | No
     if not Ledger.exists(store, config.population):
         return _from_source(config, None, (), snapshot or config.release.start_date)
     with Ledger.open(store, config.population) as ledger:
-        releases = ledger.releases()
+        releases = about_people(ledger.releases())
         cohorts = _cohorts(ledger, store, releases)
         plans = _advancing([plan for plan in (_plan_of(store, one) for one in releases) if plan])
         newest = max((datetime.date.fromisoformat(one.snapshot) for one in releases), default=None)

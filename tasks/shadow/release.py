@@ -2,7 +2,7 @@
 
 import datetime
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ class ReleasedRatings:
     shadow: Ratings  # of the shadow, as changed by a step
 
 
-def keep_release(
+def keep_release(  # noqa: PLR0913 - what a release is made of
     out: Path,
     declared: Declaration,
     snapshot: datetime.date,
@@ -33,8 +33,12 @@ def keep_release(
     split: Split,
     placement: Placement,
     pseudonyms: Callable[[pa.Array], pa.Array],
+    support: Path | None = None,
 ) -> None:
-    """Write the shadow's release, its membership and held_out.parquet; only users and items of the release itself."""
+    """Write the shadow's release, its membership and held_out.parquet; only users and items of the release itself.
+
+    `support` is the file with its numbers of raters, where the release has one.
+    """
     users = np.concatenate([split.present, split.absent])
     ids = ratings.ingested.user_ids().take(pa.array(users))
     names = pseudonyms(ids)
@@ -42,7 +46,8 @@ def keep_release(
     in_release = places(ids, ratings.released.user_ids()) >= 0
     some = pa.array(in_release)
     members = Membership(ids.filter(some), names.filter(some), labels[in_release])
-    write_release(Candidate(out, out), declared, snapshot, Contents.of(ratings.shadow, groups), members)
+    contents = replace(Contents.of(ratings.shadow, groups), support=support)
+    write_release(Candidate(out, out), declared, snapshot, contents, members)
     user, item, _ = split.held_out
     column = placement.column_of_item[item]
     user, column = user[column >= 0], column[column >= 0]

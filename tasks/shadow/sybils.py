@@ -59,7 +59,7 @@ class SybilPlan(Settings):
     @classmethod
     def of(cls, config: ReleaseConfig) -> "SybilPlan | None":
         """Return the plan for a release; None where records are single people's, which need no sybil to be read."""
-        if methods.method(config).publishes_persons:
+        if not methods.method(config).publishes_groups:
             return None
         steps = methods.data_steps(config)
         names = tuple(name for name in steps if name != "ingest")

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from tasks.errors import MurmurError
 from tasks.stack import demo
-from tasks.stack.settings import UI_PORT, UI_USER, password_file
+from tasks.stack.settings import RELEASES_PAGE, UI_PORT, UI_USER, ui_password
 from tasks.stack.supervisor import Stack
 
 console = Console(highlight=False, markup=False, soft_wrap=True)
@@ -36,8 +36,10 @@ def main(arguments: list[str] | None = None) -> int:
         console.print(str(error))
         return error.exit_code
     except KeyboardInterrupt as interrupt:
+        number = interrupt.args[0] if interrupt.args else signal.SIGINT
         console.print("stopped; no process is left running")
-        return 128 + (interrupt.args[0] if interrupt.args else signal.SIGINT)
+        # Ctrl-C is how `ui` ends: make would call any other code an error.
+        return 0 if chosen.command == "ui" and number == signal.SIGINT else 128 + number
     return 0
 
 
@@ -46,10 +48,11 @@ def serve(port: int) -> None:
     stack = Stack(port=port)
     console.print(f"starting PostgreSQL, Airflow and Dask ({stack.workers} workers); logs in {stack.logs}")
     with stack:
+        console.print(f"open     {stack.url}{RELEASES_PAGE}   (Ctrl-C stops everything)")
         console.print(
-            f"Airflow is on {stack.url} (Ctrl-C stops everything); releases go to {stack.store.root}"
+            f"sign in  {UI_USER}, password {ui_password(stack.state)}   (made for this machine alone)"
         )
-        console.print(f"log in as {UI_USER}; the password is in {password_file(stack.state)}")
+        console.print(f"store    {stack.store.root}")
         while True:
             stack.check()
             time.sleep(1)

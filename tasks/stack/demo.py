@@ -12,7 +12,7 @@ from rich.table import Table
 from tasks.series.ledger import Ledger
 from tasks.series.overview import describe
 from tasks.stack.processes import StackError
-from tasks.stack.settings import UI_PORT
+from tasks.stack.settings import RELEASES_PAGE, UI_PORT
 from tasks.stack.supervisor import Stack, latest_scheduled_times
 from tasks.store import Store, read_json
 
@@ -29,6 +29,7 @@ def publish(console: Console) -> None:
     stack = Stack()
     console.print(f"starting PostgreSQL, Airflow and Dask ({stack.workers} workers); logs in {stack.logs}")
     begun = time.monotonic()
+    there = [day for day in days if (stack.store.published(DEMO, day) / "manifest.json").exists()]
     with stack:
         stack.wait_for_dag(dag_id)
         console.print(
@@ -39,14 +40,25 @@ def publish(console: Console) -> None:
         for day in days:
             console.print(f"snapshot {day}")
             _wait(stack, console, dag_id, day)
-    console.print(f"published after {time.monotonic() - begun:.0f} s; no process is left running")
+    console.print(f"{_done(len(there), len(days), time.monotonic() - begun)}; no process is left running")
     console.print(series_table(stack.store, DEMO, DEMO))
     newest, config = stack.store.published(DEMO, days[-1]), "dags/releases/demo.toml"
-    console.print(f"  releases {newest.parent}")
-    console.print(f"  report   {newest / 'report.html'}")
-    console.print(f"  ledger   {_ledger_file(stack.store)}   (murmur ledger {config} --check)")
-    console.print(f"  outlook  murmur plan {config} --releases 12")
-    console.print(f"  UI       make ui   (these runs, their tasks and logs on http://127.0.0.1:{UI_PORT})")
+    console.print("three things to open next:")
+    console.print(f"  the report          {newest / 'report.html'}")
+    console.print(f"  the pages           make ui, then http://127.0.0.1:{UI_PORT}{RELEASES_PAGE}")
+    console.print(f"  the next 12 months  murmur plan {config} --releases 12")
+    console.print(f"data: {newest.parent}; ledger: {_ledger_file(stack.store)}")
+
+
+def _done(before: int, wanted: int, seconds: float) -> str:
+    """Say what this run has published, and what was there before."""
+    if before == wanted:
+        return (
+            f"nothing was to be done: all {wanted} snapshots were published before (checked in {seconds:.0f} s; "
+            "for a new demo name another store: MURMUR_STORE=DIR make demo)"
+        )
+    already = f" ({before} of {wanted} snapshots were published before)" if before else ""
+    return f"published after {seconds:.0f} s{already}"
 
 
 def series_table(store: Store, name: str, population: str) -> Table:

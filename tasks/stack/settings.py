@@ -13,6 +13,7 @@ LOOPBACK = "127.0.0.1"
 REPOSITORY = Path(__file__).parents[2]
 UI_PORT = 8080
 UI_USER = "admin"
+RELEASES_PAGE = "/plugin/releases"  # dags/plugins/murmuration.py
 
 # Modules that every task needs; Airflow's workers are forked from a process that has imported them.
 PRELOAD = (
@@ -57,6 +58,7 @@ def _airflow(state: Path, dags: Path, postgres: Postgres, port: int) -> dict[str
     sections = {
         "core": {
             "dags_folder": str(dags),
+            "plugins_folder": str(dags / "plugins"),
             "load_examples": "False",
             "executor": "LocalExecutor",
             "parallelism": "4",

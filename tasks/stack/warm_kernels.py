@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,16 +43,21 @@ RELEASES: dict[str, dict[str, dict[str, Any]]] = {
 def main() -> int:
     """Fill the shared cache of compiled kernels, unless that is done or the user has set another directory."""
     cache = compile_cache()
-    done = cache / _marker() if cache else None
-    if cache is None or done is None or os.environ.get("NUMBA_CACHE_DIR") != str(cache) or done.exists():
+    if cache is None or is_warm():
         return 0
-    _print("compiling kernels, once for this version of the code …")
+    _print("compiling kernels, once for this version of the code (one to two minutes) …")
     begun = time.monotonic()
-    warm()
-    done.touch(mode=0o600)
+    warm(progress=lambda done, total: _print(f"  {done} of {total} kinds of releases"))
+    (cache / _marker()).touch(mode=0o600)
     remove_unused(cache)
     _print(f"compiled in {time.monotonic() - begun:.0f} s")
     return 0
+
+
+def is_warm() -> bool:
+    """Return whether the shared cache has all kernels, or is not used."""
+    cache = compile_cache()
+    return cache is None or os.environ.get("NUMBA_CACHE_DIR") != str(cache) or (cache / _marker()).exists()
 
 
 def _marker() -> str:
@@ -63,7 +69,10 @@ def _marker() -> str:
     return f"warmed-{hashlib.sha256(kind.encode()).hexdigest()[:12]}"
 
 
-def warm(releases: dict[str, dict[str, dict[str, Any]]] = RELEASES) -> None:
+def warm(
+    releases: dict[str, dict[str, dict[str, Any]]] = RELEASES,
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
     """Make one small release of each kind in a temporary store."""
     os.environ["MURMUR_WORKERS"] = "0"  # all in this process: each worker would compile the same again
     for name in ("MURMUR_DASK", "MURMUR_SECRET_FILE"):
@@ -74,10 +83,12 @@ def warm(releases: dict[str, dict[str, dict[str, Any]]] = RELEASES) -> None:
     from tasks.store import Store
 
     with tempfile.TemporaryDirectory(prefix="murmur-warm-") as scratch:
-        for name, tables in releases.items():
+        for number, (name, tables) in enumerate(releases.items(), start=1):
             config = parse({"release": {"name": name}, "source": SOURCE, **tables}, __name__).alone()
             with contextlib.suppress(Refused):
                 pipeline.run(config, SNAPSHOT, Store(scratch))
+            if progress:
+                progress(number, len(releases))
 
 
 def remove_unused(cache: Path) -> None:

@@ -9,6 +9,7 @@ ratings are of the ratings as ingested. Nothing of the shadow runs is published.
 
     heldout.parquet   held-out ratings and predictions for them (columns: tasks/shadow/predictions.py)
     ranks.parquet     the rank of the own released record among all, by distance
+    ranking.parquet   ranks of held-out items in recommendations (columns: tasks/shadow/recommendation.py)
     summary.json      what the shadow run was made of
     shadow-release/   as published, and membership.parquet (group −1: absent), held_out.parquet (pseudonym, item)
     shadow-release-2/ … further draws, made without other users
@@ -30,16 +31,20 @@ from tasks.data import profiles
 from tasks.data.candidate import Declaration
 from tasks.data.factors import open_model
 from tasks.data.ratings import Ratings
+from tasks.data.support import Support
 from tasks.pipeline import Job, StepContext
+from tasks.shadow.interactions import SUPPORT
 from tasks.shadow.placement import Placement
 from tasks.shadow.predictions import HeldOut, predict_from_groups, predict_from_records, with_baselines
 from tasks.shadow.ranking import Compared, rank_profiles
+from tasks.shadow.recommendation import ShadowRelease, write_ranking
 from tasks.shadow.record_recommender import train_on_records, user_scales
 from tasks.shadow.release import ReleasedRatings, keep_release
 from tasks.shadow.run import Shadow, ShadowPlan, run_shadow
 from tasks.shadow.split import STUDY_PURPOSE, Split, number_of_draws, split_ratings
 from tasks.shadow.summary import rating_histogram
 from tasks.shadow.sybils import SybilPlan, run_sybils
+from tasks.shadow.synthetic import SyntheticPlan, evaluate_synthetic
 from tasks.store import remove, write_json
 
 RESULT = "utility"
@@ -51,6 +56,7 @@ class Params(Settings):
     shadow: ShadowPlan
     sybil: SybilPlan | None  # None: records are single people's
     declared: Declaration
+    synthetic: SyntheticPlan | None  # None: records are of people
     single: bool  # whether a record is one user's
     metric: str
 
@@ -68,6 +74,7 @@ def params(config: ReleaseConfig) -> Params:
     return Params(
         shadow=ShadowPlan.of(config),
         sybil=SybilPlan.of(config),
+        synthetic=SyntheticPlan.of(config),
         declared=Declaration.of(config),
         single=methods.least_size(config) == 1,
         metric=config.clustering.metric,
@@ -76,6 +83,8 @@ def params(config: ReleaseConfig) -> Params:
 
 def run(job: Job[Params, Inputs]) -> dict[str, Any]:
     """Split the ratings, run the method on the larger part, and predict the smaller from the result."""
+    if job.params.synthetic is not None:
+        return evaluate_synthetic(job, job.params.synthetic, job.params.declared)
     ingested, work, declared = Ratings(job.inputs.ratings), _work(job, 1), job.params.declared
     drawn = _draw_shadow(job, ingested, 1)
     split, shadow, placement = drawn.split, drawn.shadow, drawn.placement
@@ -97,7 +106,9 @@ def run(job: Job[Params, Inputs]) -> dict[str, Any]:
     _write_utility(
         job.out, with_baselines(shadow, held_out, predicted, declared.scale), ranks, shadow.n_groups
     )
-    _keep(job, ingested, drawn, "shadow-release")
+    _keep(job, ingested, drawn, "shadow-release", 1)
+    if job.purpose != STUDY_PURPOSE:
+        _write_ranking(job, ingested, drawn, unpacked)
     counts = {"held_out": len(held_out.truth), "users": len(split.present)}
     histogram = rating_histogram(shadow.ratings, open_model(shadow.baseline), declared.scale, job.rng)
     summary = {
@@ -147,7 +158,7 @@ def _work(job: Job[Params, Inputs], number: int) -> Path:
     return job.out / ("shadow" if number == 1 else f"shadow-{number}")
 
 
-def _keep(job: Job[Params, Inputs], ingested: Ratings, drawn: _Drawn, name: str) -> None:
+def _keep(job: Job[Params, Inputs], ingested: Ratings, drawn: _Drawn, name: str, number: int) -> None:
     released = Ratings(job.inputs.suppression or job.inputs.ratings)
     keep_release(
         job.out / name,
@@ -158,7 +169,30 @@ def _keep(job: Job[Params, Inputs], ingested: Ratings, drawn: _Drawn, name: str)
         drawn.split,
         drawn.placement,
         drawn.shadow.run.pseudonyms,
+        _support(job, drawn, _work(job, number)),
     )
+
+
+def _support(job: Job[Params, Inputs], drawn: _Drawn, work: Path) -> Path | None:
+    """Write the numbers of raters of the shadow's groups as the release would publish them, where it does."""
+    declared, shadow = job.params.declared, drawn.shadow
+    if not declared.support:
+        return None
+    rng = shadow.run.rng("support")
+    cells = Support.of_cohort(shadow.released, shadow.labels, declared.privacy["min_contributors"], rng)
+    cells.write(work / SUPPORT)
+    return work / SUPPORT
+
+
+def _write_ranking(job: Job[Params, Inputs], ingested: Ratings, drawn: _Drawn, unpacked: Path) -> None:
+    """Write how well the kept shadow release ranks; ranking decides about releases with numbers of raters."""
+    shadow, kept = drawn.shadow, job.out / "shadow-release" / SUPPORT
+    support = kept if kept.exists() else None
+    made = ShadowRelease(
+        unpacked, job.params.declared.coding, drawn.placement, shadow.released.n_items, support
+    )
+    ids = ingested.user_ids().take(pa.array(drawn.split.present)) if support else None
+    write_ranking(job, shadow.ratings, drawn.split.held_out, made, job.params.declared.scale, ids)
 
 
 def _further_draws(job: Job[Params, Inputs], ingested: Ratings) -> int:
@@ -168,7 +202,7 @@ def _further_draws(job: Job[Params, Inputs], ingested: Ratings) -> int:
     absent = 0
     for number in range(2, 1 + number_of_draws(ingested.n_users, _fewest_present(job.params.declared))):
         drawn = _draw_shadow(job, ingested, number)
-        _keep(job, ingested, drawn, f"shadow-release-{number}")
+        _keep(job, ingested, drawn, f"shadow-release-{number}", number)
         absent += len(drawn.split.absent)
         remove(_work(job, number))
     return absent

@@ -34,6 +34,7 @@ from tasks.errors import UsageError
 from tasks.formats import BadRow, Ids, Piece
 from tasks.series.cohort import SeriesParams
 from tasks.series.cohort_ratings import keep_cohort, planned_head
+from tasks.series.spending import Payment, keep_unblocked, require_payable
 from tasks.store import Store, remove
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Params(Settings):
     l: int  # noqa: E741
     needed: tuple[str, ...]
     series: SeriesParams | None  # None: this release stands alone
+    payment: Payment | None  # None: this release spends no privacy budget
 
 
 @dataclass(frozen=True)
@@ -64,18 +66,28 @@ class Inputs:
 def params(config: ReleaseConfig) -> Params:
     """Pick this step's settings."""
     privacy = config.privacy
+    # Of synthetic rows nothing needs so many people, and whether there are is an exact figure of the data.
+    k, l = (privacy.k, privacy.l) if privacy.budget is None else (1, 1)  # noqa: E741
     return Params(
         source=config.source,
-        k=privacy.k,
-        l=privacy.l,
+        k=k,
+        l=l,
         needed=config.needed_attributes,
         series=SeriesParams.of(config),
+        payment=Payment.of(config),
     )
 
 
 def external(params: Params, snapshot: datetime.date, store: Store) -> dict[str, Any]:
-    """Return what the result depends on beside the settings: the state of the source's files and of the ledger."""
+    """Return what the result depends on beside the settings: the state of the source's files and of the ledger.
+
+    Refuses a release that its privacy budget does not pay for: this is asked before a step runs, and again when an
+    earlier result would be used.
+    """
+    blocked = None if params.payment is None else require_payable(store, params.payment, snapshot)
     state: dict[str, Any] = formats.state(params.source, snapshot)
+    if blocked is not None:
+        state["blocked"] = blocked
     if params.series is not None:
         state["ledger"] = planned_head(store, params.series, snapshot)
     return state
@@ -83,9 +95,12 @@ def external(params: Params, snapshot: datetime.date, store: Store) -> dict[str,
 
 def run(job: "Job") -> dict[str, Any]:
     """Read, sort, check and write all ratings, in a series those of the cohort alone; return the counts."""
+    if job.params.payment is not None:
+        require_payable(job.store, job.params.payment, job.snapshot)
     table = formats.attributes(job.params.source, job.snapshot)  # first: it is small, and may be refused
     scratch = job.out / "parts"
-    everybody = job.out if job.params.series is None else job.out / "everybody"
+    whole = job.params.series is None and job.params.payment is None
+    everybody = job.out if whole else job.out / "everybody"
     everybody.mkdir(exist_ok=True)
     scratch.mkdir()
     try:
@@ -99,6 +114,8 @@ def run(job: "Job") -> dict[str, Any]:
             job.params.series, everybody, job.out, job.store, job.snapshot, job.rng("pools")
         )
         remove(everybody)
+    elif job.params.payment is not None:
+        counts |= keep_unblocked(job.params.payment, everybody, job.out, job.store)
     return counts
 
 
@@ -109,11 +126,11 @@ def _ingest(job: "Job", out: Path, scratch: Path) -> dict[str, Any]:
         job, 0, _read, list(enumerate(pieces)), source=source, snapshot=job.snapshot, scratch=scratch
     )
     total = _total(pieces, tallies)
-    _refuse_bad_rows(total, source, job.snapshot)
+    refuse_bad_rows(total, source, job.snapshot)
 
     parts = sorted(scratch.glob("read-*.arrow"))
     users, items = (_ranked(parts, column) for column in ("user", "item"))
-    _refuse_few_users(len(users), job.params)
+    refuse_few_users(len(users), job.params.k, job.params.l)
     write_ids(out, "user", users)
     write_ids(out, "item", items)
     shape = (len(users), len(items))
@@ -170,6 +187,7 @@ class Tally:
     rejected: Counter[str]
     offenders: list[BadRow]
     lines: int
+    off_scale: tuple[float, float] | None = None
 
 
 def _read(numbered: tuple[int, Piece], source: Source, snapshot: datetime.date, scratch: Path) -> Tally:
@@ -182,6 +200,7 @@ def _read(numbered: tuple[int, Piece], source: Source, snapshot: datetime.date, 
         tally.rejected.update(block.rejected)
         tally.offenders = [*tally.offenders, *block.offenders][:OFFENDERS_SHOWN]
         tally.lines += block.lines
+        tally.off_scale = formats.wider(tally.off_scale, block.off_scale)
         if len(block.ratings):
             part = {"user": _coded(block.users), "item": _coded(block.items), "value": block.ratings}
             if block.timestamps is not None:
@@ -213,11 +232,13 @@ def _total(pieces: list[Piece], tallies: list[Tally]) -> Tally:
         total.rejected.update(tally.rejected)
         total.offenders += [o.after(before) for o in tally.offenders]
         total.lines = before + tally.lines
+        total.off_scale = formats.wider(total.off_scale, tally.off_scale)
     total.offenders = total.offenders[:OFFENDERS_SHOWN]
     return total
 
 
-def _refuse_bad_rows(total: Tally, source: Source, snapshot: datetime.date) -> None:
+def refuse_bad_rows(total: Tally, source: Source, snapshot: datetime.date) -> None:
+    """Refuse a source without rows, or with more rows that cannot be used than it may have."""
     if total.rows_read == 0:
         raise formats.no_ratings(source, snapshot)
     rejected = sum(total.rejected.values())
@@ -227,22 +248,23 @@ def _refuse_bad_rows(total: Tally, source: Source, snapshot: datetime.date) -> N
             f"{source.max_bad_rows:g} allows; the first:\n    "
             + "\n    ".join(dict.fromkeys(map(str, total.offenders))),
             where=formats.expand_path(source, snapshot),
-            remedy="repair these rows; check source.scale and source.columns; or raise source.max_bad_rows",
+            remedy=formats.bad_rows_remedy(total.rejected, total.off_scale, source),
         )
 
 
-def _refuse_few_users(users: int, params: Params) -> None:
-    if users < params.k:
+def refuse_few_users(users: int, k: int, l: int) -> None:  # noqa: E741
+    """Refuse fewer people than the promised groups need."""
+    if users < k:
         raise UsageError(
-            f"the source has {users} user{'s' if users != 1 else ''}, fewer than privacy.k = {params.k}: "
+            f"the source has {users:,} user{'s' if users != 1 else ''}, fewer than privacy.k = {k:,}: "
             "no group can be formed",
             where="privacy.k",
             remedy="use more data, or a smaller privacy.k",
         )
-    if users // params.k < params.l:
+    if users // k < l:
+        formed = f"{users // k:,} group{'s' if users // k != 1 else ''}"
         raise UsageError(
-            f"{users} users form at most {users // params.k} groups of privacy.k = {params.k}, "
-            f"fewer than privacy.l = {params.l}",
+            f"{users:,} users form at most {formed} of privacy.k = {k:,}, fewer than privacy.l = {l:,}",
             where="privacy.l",
             remedy="use more data, or lower privacy.l or privacy.k",
         )

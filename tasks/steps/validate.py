@@ -10,19 +10,31 @@ from typing import Any
 from checks.expectations import validate_verdict
 from checks.gate import judge
 from checks.registry import registered
-from checks.report import MethodWords, write_readme, write_report
+from checks.report import (
+    MethodWords,
+    OwnerFacts,
+    Past,
+    PastRelease,
+    write_owner_report,
+    write_readme,
+    write_report,
+    write_synthetic_reports,
+)
 from checks.result import Verdict
 from checks.stats import corrected_for
 from tasks import methods
-from tasks.config import Release, ReleaseConfig
+from tasks.config import Alerts, Release, ReleaseConfig
 from tasks.config.base import Settings
 from tasks.data import attempts, candidate
 from tasks.data.change_notice import change_in_words
+from tasks.data.croissant import FILE as CROISSANT
+from tasks.data.croissant import write_croissant
 from tasks.data.ratings import Ratings
 from tasks.data.remedies import in_series, of_settings
 from tasks.errors import Refused
-from tasks.pipeline import Job
+from tasks.pipeline import Job, code_version
 from tasks.series.assembly import Cohort, Released, Request, assemble
+from tasks.series.past_releases import describe_past, describe_past_to_owner
 from tasks.series.refusal import (
     KEPT,
     Refusal,
@@ -33,16 +45,18 @@ from tasks.series.refusal import (
     write_plan,
 )
 from tasks.series.repeated import source_state
-from tasks.store import digest, read_json, remove, write_json
+from tasks.series.synthetic import SPENT, synthetic_release
+from tasks.store import digest, link, read_json, remove, write_json
 
 RESULT = "judged"
+SEE_REPORT = "; the report says more"
 ASIDE = "refused"  # where a refused candidate waits while the one without its cohort is judged
 
 log = logging.getLogger("murmur")
 
 
 class Params(Settings):
-    """Hold all settings of the release but those of its schedule: a verdict may depend on any of them."""
+    """Hold all settings of the release but its schedule and alerts: a verdict may depend on any of them."""
 
     config: ReleaseConfig
 
@@ -52,9 +66,10 @@ class Inputs:
     """Hold the directories this step reads; the ratings are ingest's, unless a step has changed them."""
 
     ingest: Path
-    groups: Path
     profiles: Path
     utility: Path
+    groups: Path | None = None
+    statistics: Path | None = None
     suppression: Path | None = None
     obfuscation: Path | None = None
 
@@ -66,7 +81,8 @@ class Inputs:
 
 def params(config: ReleaseConfig) -> Params:
     """Pick this step's settings."""
-    return Params(config=config.model_copy(update={"release": Release(name=config.release.name)}))
+    unrelated = {"release": Release(name=config.release.name), "alerts": Alerts()}
+    return Params(config=config.model_copy(update=unrelated))
 
 
 def run(job: Job[Params, Inputs]) -> dict[str, Any]:
@@ -76,7 +92,9 @@ def run(job: Job[Params, Inputs]) -> dict[str, Any]:
     and published without them (tasks/series/refusal.py).
     """
     config = job.params.config
-    cohort = Cohort.read(job.inputs.ratings, job.inputs.groups, job.inputs.profiles)
+    inputs, cohort = job.inputs, None
+    if inputs.groups is not None:
+        cohort = Cohort.read(inputs.ratings, inputs.groups, inputs.profiles)
     kept = job.out / KEPT
     refusal = _decided_before(job, kept)
     judged = _judge(job, cohort if refusal is None else None, refusal)
@@ -84,7 +102,7 @@ def run(job: Job[Params, Inputs]) -> dict[str, Any]:
         aside = judged.set_aside(job.out)
         judged = _judge(job, None, refusal)
         outcome = "published without them" if judged.verdict.passed else "without them it is refused, too"
-        aside.write_report({"Newcomers": refusal.in_words(outcome)})
+        aside.write_owner_report(config, job.snapshot, {"Newcomers": refusal.in_words(outcome)})
         keep_files(aside.made.public, aside.made.private, kept)
         remove(job.out / ASIDE)
     if not judged.verdict.passed:
@@ -109,6 +127,14 @@ class Judged:
     released: Released
     verdict: Verdict
     words: MethodWords
+    public_verdict: Verdict | None = (
+        None  # where the public gets another one: without figures measured on the data
+    )
+
+    @property
+    def owner_report(self) -> Path:
+        """Return the owner's edition of the report."""
+        return self.made.private / "report.html"
 
     def set_aside(self, out: Path) -> "Judged":
         """Move the candidate, so that another one can be made in its place."""
@@ -116,12 +142,41 @@ class Judged:
         (out / ASIDE).mkdir()
         self.made.public.rename(place.public)
         self.made.private.rename(place.private)
-        (out / "groups.parquet").unlink(missing_ok=True)
+        for name in ("groups.parquet", "support.parquet"):
+            (out / name).unlink(missing_ok=True)
         return replace(self, made=place)
 
-    def write_report(self, notes: dict[str, str] | None = None) -> None:
-        """Write report.html; `notes` are for the owner alone."""
-        write_report(self.made.public, self.verdict, self.made.private / "utility", self.words, notes)
+    def write_public_report(self) -> None:
+        """Write the public edition of report.html; of synthetic rows the owner's as well."""
+        if self.public_verdict is not None:
+            write_synthetic_reports(
+                self.made.public, self.made.private, self.verdict, self.public_verdict, self.words
+            )
+            return
+        past = _past(describe_past(self.released)) if self.released.mode == "sticky" else None
+        write_report(self.made.public, self.verdict, self.made.private / "utility", self.words, past)
+
+    def write_owner_report(
+        self, config: ReleaseConfig, snapshot: datetime.date, notes: dict[str, str] | None = None
+    ) -> None:
+        """Write the owner's edition: with remedies, settings, people who wait, and the version of the program."""
+        if self.public_verdict is not None:
+            return
+        past = None
+        if self.released.mode == "sticky":
+            plan = self.made.private / "series.json"
+            waiting = read_json(plan)["waiting"] if plan.exists() else None
+            past = _past(describe_past_to_owner(self.released, waiting))
+        owner = OwnerFacts(
+            # The remedy is in this very report.
+            remedy="" if self.verdict.passed else _remedy(config, self, snapshot).replace(SEE_REPORT, ""),
+            notes=notes or {},
+            settings=_settings(config),
+            code=code_version(),
+            past=past,
+        )
+        utility = self.made.private / "utility"
+        write_owner_report(self.made.private, self.made.public, self.verdict, utility, self.words, owner)
 
 
 def _judge(job: Job[Params, Inputs], cohort: Cohort | None, refusal: Refusal | None) -> Judged:
@@ -140,9 +195,11 @@ def _judge(job: Job[Params, Inputs], cohort: Cohort | None, refusal: Refusal | N
         declared=declared,
         source=source_state(config, job.snapshot),
     )
-    released = assemble(request, job.inputs.ingest, cohort, job.out, job.rng("numbering"))
+    released = _assemble(job, request, cohort)
     members = candidate.Membership(released.ids, job.pseudonyms(released.ids), released.labels)
     candidate.write_release(made, declared, job.snapshot, released.contents, members)
+    if job.inputs.statistics is not None:
+        link(job.inputs.statistics / SPENT, made.private / SPENT)
     if refusal is None:
         candidate.add_owner_files(made, Ratings(job.inputs.ratings), job.inputs.utility)
     else:
@@ -150,27 +207,49 @@ def _judge(job: Job[Params, Inputs], cohort: Cohort | None, refusal: Refusal | N
         write_plan(job.inputs.ingest, made.private / "series.json", refusal)
     released.write_entry(made.private)
     verdict, verdict_json = _ask_gate(job, made, released, refusal)
-    write_json(made.public / "checks.json", [check.to_json() for check in verdict.checks])
+    redacted = None
+    if config.privacy.budget is not None:
+        applying = [name for name, check in registered().items() if "synthetic" in check.units]
+        redacted = verdict.redacted(_thresholds(config), applying)
+    write_json(made.public / "checks.json", [check.to_json() for check in (redacted or verdict).checks])
     changed = change_in_words(config, job.inputs.ratings) if refusal is None else ""
-    judged = Judged(
-        made, released, verdict, MethodWords(**methods.method(config).words.given(), changed=changed)
-    )
-    judged.write_report()
+    words = MethodWords(**methods.method(config).words.given(), changed=changed)
+    judged = Judged(made, released, verdict, words, redacted)
+    judged.write_public_report()
     write_readme(made.public, judged.words)
+    write_croissant(made.public, judged.words.about)
     manifest = read_json(made.public / "manifest.json")
     manifest["checks"] = read_json(made.public / "checks.json")
     manifest["files"] |= {
-        name: digest(made.public / name) for name in ("checks.json", "report.html", "README.md")
+        name: digest(made.public / name) for name in ("checks.json", "report.html", "README.md", CROISSANT)
     }
     write_json(made.public / "manifest.json", manifest)
-    kept = {"verdict.json": verdict_json, "validation.json": validate_verdict(manifest["checks"])}
+    lines = [check.to_json() for check in verdict.checks]
+    kept = {"verdict.json": verdict_json, "validation.json": validate_verdict(lines)}
     for name, content in kept.items():
         write_json(made.private / name, content)
         if job.purpose == "release" and not _is_published(
             job
         ):  # else those there are the published release's
             write_json(job.private / name, content)
+    judged.write_owner_report(config, job.snapshot)
+    if job.purpose == "release" and not _is_published(job):
+        shutil.copyfile(judged.owner_report, job.private / "report.html")
+        (job.private / "report.html").chmod(0o600)
     return judged
+
+
+def _assemble(job: Job[Params, Inputs], request: Request, cohort: Cohort | None) -> Released:
+    """Make the contents of the release: of synthetic rows, of groups of a series, or as the steps made it."""
+    inputs, budget = job.inputs, job.params.config.privacy.budget
+    if inputs.statistics is not None and budget is not None:
+        return synthetic_release(request, inputs.ingest, inputs.statistics, inputs.profiles, budget)
+    return assemble(request, inputs.ingest, cohort, job.out, job.rng("numbering"), job.rng("support"))
+
+
+def _thresholds(config: ReleaseConfig) -> dict[str, float]:
+    """Return the threshold that is asked for of every check."""
+    return {name: config.gate.get(name, check.threshold) for name, check in registered().items()}
 
 
 def _ask_gate(
@@ -243,15 +322,38 @@ def _refused(
     config: ReleaseConfig, judged: Judged, refusal: Refusal | None, snapshot: datetime.date
 ) -> Refused:
     """Return the error that ends the step: which checks failed, and what the owner can do."""
-    verdict, released = judged.verdict, judged.released
+    verdict = judged.verdict
     failed = [check for check in verdict.checks if not check.passed and check.severity == "gate"]
     lines = [f"  {check.name}: {check.detail}" for check in failed]
     if refusal is not None:
         lines.insert(0, f"  {refusal.in_words('without them it is refused, too')}")
     return Refused(
         "the gate refused this release:\n" + "\n".join(lines),
-        where=f"report {judged.made.public / 'report.html'}",
-        remedy=in_series(released.newcomers)
-        if released.carried
-        else of_settings(config, verdict.failed, snapshot),
+        where=f"report {judged.owner_report}",
+        remedy=_remedy(config, judged, snapshot),
     )
+
+
+def _remedy(config: ReleaseConfig, judged: Judged, snapshot: datetime.date) -> str:
+    """Say what the owner can do after a refusal."""
+    released = judged.released
+    if released.carried:
+        return in_series(released.newcomers)
+    return of_settings(config, judged.verdict.failed, snapshot)
+
+
+def _past(described: dict[str, Any]) -> Past:
+    """Return what the report says of the earlier releases."""
+    releases = tuple(PastRelease(**one) for one in described.pop("releases"))
+    return Past(releases=releases, **described)
+
+
+def _settings(config: ReleaseConfig) -> dict[str, str]:
+    """Return the settings of the method and the limits that the release file gives, for the owner's report."""
+    given = config.model_dump(mode="json", exclude_defaults=True)
+    tables = ("privacy", "gate", *methods.method(config).tables)
+    return {
+        f"Setting {table}.{key}": str(value)
+        for table in tables
+        for key, value in given.get(table, {}).items()
+    }

@@ -33,15 +33,17 @@ class MethodContract:
     tables: ClassVar[dict[str, Any]] = {}  # further tables of the release file
     published: ClassVar[bool] = True
 
+    people: ClassVar[int] = 200
+
     def config(self) -> ReleaseConfig:
         """Return a small release by this method."""
-        synthetic = {"users": 200, "items": 60, "ratings_per_user": 20.0}
+        synthetic = {"users": self.people, "items": 60, "ratings_per_user": 20.0}
         return parse(
             {
                 "release": {"name": "contract"},
                 "source": {"format": "synthetic", "synthetic": synthetic},
-                "privacy": {"method": self.name, "k": K},
                 **self.tables,
+                "privacy": {"method": self.name, "k": K, **self.tables.get("privacy", {})},
             }
         )
 
@@ -82,8 +84,13 @@ class MethodContract:
         assert declared.name == self.name
         assert set(declared.words.given()) <= {field.name for field in fields(MethodWords)} - {"changed"}
         assert set(declared.tables) <= set(ReleaseConfig.model_fields)
-        for kind, stem in (("groupings", declared.grouping), ("profilers", declared.profiler)):
-            assert callable(import_module(f"tasks.{kind}.{stem}").params)
+        plugins = {
+            "clustering": ("groupings", declared.grouping),
+            "homogenization": ("profilers", declared.profiler),
+        }
+        for step, (kind, stem) in plugins.items():
+            assert (stem is not None) == (step in methods.data_steps(self.config()))
+            assert stem is None or callable(import_module(f"tasks.{kind}.{stem}").params)
         assert rules_of(self.name).unit == declared.unit
 
     def test_graph(self):
@@ -109,14 +116,19 @@ class MethodContract:
 
     @pytest.mark.slow
     def test_candidate(self, judged):
-        """Every member has a profile, groups have the promised size, and no source id is in the public files."""
+        """Every member has a profile, groups have the promised size, and no source id is in the public files; synthetic
+        rows have no members."""
         store, _ = judged
         candidate = self.work(store) / "validate" / "candidate"
         members = pq.read_table(candidate / "members.parquet").to_pandas()
         groups = pq.read_table(candidate / "groups.parquet", columns=["group", "size"]).to_pandas()
-        sizes = members["group"].value_counts()
-        assert sizes.sort_index().tolist() == groups.set_index("group")["size"].sort_index().tolist()
-        assert sizes.min() >= methods.least_size(self.config())
+        if methods.method(self.config()).unit == "synthetic":
+            assert len(members) == 0
+            assert set(groups["size"]) == {1}
+        else:
+            sizes = members["group"].value_counts()
+            assert sizes.sort_index().tolist() == groups.set_index("group")["size"].sort_index().tolist()
+            assert sizes.min() >= methods.least_size(self.config())
         owner = pq.read_table(candidate.with_name("private") / "membership.parquet").to_pandas()
         assert not set(owner["user"]) & set(members["user"])
         manifest = read_json(candidate / "manifest.json")

@@ -19,7 +19,7 @@ import pytest
 from pydantic import BaseModel
 
 from tasks import methods, pipeline
-from tasks.config import ReleaseConfig, parse
+from tasks.config import Alerts, ReleaseConfig, parse
 from tasks.engine import Engine
 from tasks.errors import UsageError
 from tasks.keys import OwnerKey
@@ -35,6 +35,7 @@ BASE = {
 }
 METHODS: dict[str, dict[str, Any]] = {
     "padded": {},
+    "support": {"privacy": {"k": 10, "support": True}},
     "series": {"series": {"mode": "sticky", "population": "p"}},
     "simple": {"privacy": {"method": "predictive-simple"}},
     "boosted": {"privacy": {"method": "predictive-boosted"}},
@@ -50,6 +51,10 @@ METHODS: dict[str, dict[str, Any]] = {
         "obfuscation": {"attribute": "gender", "strategy": "rfpp"},
     },
     "share": {"privacy": {"method": "suppression"}, "suppression": {"share": 0.3}},
+    "rows": {
+        "privacy": {"method": "dp-synthetic", "budget": {"epsilon": 20.0}},
+        "source": {"format": "synthetic", "synthetic": {"users": 900, "items": 20, "ratings_per_user": 8.0}},
+    },
     "search": {"privacy": {"method": "suppression"}},
 }
 # Valid values of keys whose type does not give any.
@@ -57,12 +62,15 @@ HINTS: dict[str, list[Any]] = {
     "release.schedule": ["@daily"],
     "release.start_date": [datetime.date(2020, 1, 1)],
     "privacy.method": ["microaggregation", "perturbation"],
+    "privacy.budget": [{"epsilon": 15.0}],
     "privacy.protect": [["gender"], []],
     "padding.neutral": [["age"], []],
     "padding.predictor": ["biases", "als"],
     "obfuscation.strategy": ["random"],
     "gate": [{"recovery": 0.123}],
     "series.min_cohort": [55],
+    "alerts.on": [["late"]],
+    "alerts.mail_to": [["owner@example.org"]],
     "source.encoding": ["latin-1"],
     "source.scale": [[0.0, 5.0]],
     "source.attributes.columns": [["gender"], ["age"]],
@@ -79,6 +87,7 @@ NOT_CHANGEABLE_ALONE = {
     "source.attributes.encoding",
 }
 SCHEDULING = {"release.schedule", "release.start_date", "release.approval", "release.retention_days"}
+SCHEDULING |= {f"alerts.{name}" for name in Alerts.model_fields}  # who is told of a run
 KEY = OwnerKey(b"k" * 32)
 
 

@@ -145,14 +145,18 @@ def cache(tmp_path, monkeypatch):
 
 def test_warming_happens_once(cache, monkeypatch, capsys):
     warmed = []
-    monkeypatch.setattr(warm_kernels, "warm", lambda: warmed.append(1))
+    monkeypatch.setattr(warm_kernels, "warm", lambda progress: warmed.append(progress(1, 6)))
+    assert not warm_kernels.is_warm()
     assert warm_kernels.main() == warm_kernels.main() == 0
-    assert warmed == [1]
-    assert capsys.readouterr().err.count("compiling kernels") == 1
+    assert len(warmed) == 1
+    assert warm_kernels.is_warm()
+    err = capsys.readouterr().err
+    assert err.count("compiling kernels") == 1
+    assert "1 of 6" in err
 
 
 def test_warming_leaves_the_users_own_directory_alone(cache, monkeypatch):
-    monkeypatch.setattr(warm_kernels, "warm", lambda: pytest.fail("warmed"))
+    monkeypatch.setattr(warm_kernels, "warm", lambda progress: pytest.fail("warmed"))
     monkeypatch.setenv("NUMBA_CACHE_DIR", "/chosen/by/the/user")
     assert warm_kernels.main() == 0
     monkeypatch.setattr(warm_kernels, "compile_cache", lambda: None)

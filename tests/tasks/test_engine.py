@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -11,6 +13,7 @@ import numpy as np
 import psutil
 import pytest
 
+from tasks import engine as engine_module
 from tasks.engine import Engine, engine, make_certificate, workers_wanted
 from tasks.errors import Refused, UsageError
 from tasks.store import owner_only
@@ -221,3 +224,65 @@ def test_workers_not_a_number(monkeypatch):
     monkeypatch.setenv("MURMUR_WORKERS", "many")
     with pytest.raises(UsageError, match="not a number"):
         workers_wanted()
+
+
+INTERRUPTED = """
+import os, signal, sys, time
+from tasks.engine import engine
+
+def report_signals(block):
+    # A worker that took Ctrl-C as this process does would end here, in the middle of a task, with a traceback.
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.2)
+    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, set())
+
+def fill_the_disk(block):
+    raise OSError(28, "No space left on device: person-001")
+
+if __name__ == "__main__":
+    try:
+        with engine(1) as workers:
+            try:
+                workers.map(fill_the_disk, [1])
+            except OSError as problem:
+                print("ERROR", problem.errno, flush=True)
+            print("WORKER", workers.map(report_signals, [1]), flush=True)
+            os.killpg(0, signal.SIGINT)
+            time.sleep(60)
+    except KeyboardInterrupt:
+        print("INTERRUPTED", flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_this_process_and_no_worker_prints_a_traceback(tmp_path):
+    """A terminal sends the signal to the whole process group. Dask logs nothing of what fails on a worker, either: the
+    words of an exception may hold a source id."""
+    program = tmp_path / "program.py"
+    program.write_text(INTERRUPTED)
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        timeout=120,
+    )
+    assert done.stdout.splitlines() == ["ERROR 28", "WORKER [True]", "INTERRUPTED"]
+    assert done.stderr == ""
+
+
+def test_an_interrupt_is_held_until_the_block_ends():
+    seen = []
+
+    def interrupted():
+        with engine_module._interrupts_held():
+            os.kill(os.getpid(), signal.SIGINT)
+            seen.append("the block went on")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert seen == ["the block went on"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with engine_module._interrupts_held():
+        pass  # nothing was held, so nothing is raised

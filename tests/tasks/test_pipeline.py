@@ -91,6 +91,7 @@ def test_a_release_keeps_its_promises(made, method):
             "checks.json",
             "report.html",
             "README.md",
+            "croissant.json",
         ]
     )
     assert manifest["series"] == "checked"
@@ -117,6 +118,7 @@ def test_every_step_reports_progress(made):
     last = {step: (done, total) for step, done, total in REPORTED}
     steps = methods.graph(config)
     assert set(last) == {
+        "workers",
         *steps,
         *(f"shadow {step}" for step in methods.data_steps(config) if step != "ingest"),
     }

@@ -1,12 +1,15 @@
 """Test the store: who may read files, and that writes are atomic."""
 
 import datetime
+import errno
 import json
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
+from tasks.errors import DiskFull, MurmurError, UsageError
 from tasks.store import Store, digest_of, files_below, owner_only, restrict, write_bytes, write_json
 
 
@@ -76,3 +79,34 @@ def test_directory_digests_ignore_hidden_files(tmp_path):
     (tmp_path / "x").write_text("1")
     (tmp_path / ".lock").write_text("2")
     assert list(files_below(tmp_path)) == ["x"]
+
+
+def test_a_store_that_is_a_file_is_refused_with_its_place(tmp_path):
+    (tmp_path / "file").touch()
+    for root in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(UsageError, match="the store cannot be written: it is a file") as refused:
+            Store(root).private("films", datetime.date(2026, 1, 1))
+        assert str(tmp_path / "file") in refused.value.where
+        assert "--store" in refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "said"),
+    [
+        (errno.EROFS, UsageError, "the file system is read-only"),
+        (errno.EACCES, UsageError, "this account may not write there"),
+        (errno.EPERM, UsageError, "it belongs to another account"),
+        (errno.EIO, UsageError, "Input/output error"),
+        (errno.ENOSPC, DiskFull, "no space left"),
+    ],
+)
+def test_a_store_that_cannot_be_written_says_why(tmp_path, monkeypatch, number, kind, said):
+    def fail(self, *arguments, **more):
+        raise OSError(number, os.strerror(number), str(self))
+
+    monkeypatch.setattr(Path, "mkdir", fail)
+    with pytest.raises(MurmurError, match=said) as refused:
+        Store(tmp_path / "s").lock_file()
+    assert type(refused.value) is kind
+    assert str(tmp_path) in refused.value.where
+    assert refused.value.remedy

@@ -97,7 +97,7 @@ def compare(
         if len(problems) == len(entries):
             raise problems[0]
         show_progress("compare", len(entries), len(entries) + 1)
-        original = study.original_row()
+        original = study.original_row([row["utility"] for row in rows])
         show_progress("compare", len(entries) + 1, len(entries) + 1)
     result = {
         "snapshot": snapshot.isoformat(),
@@ -229,7 +229,7 @@ class Study:
             "method": entry.method,
             "settings": entry.settings,
             "k": entry.config.privacy.k,
-            "status": "refused" if refusal else "published",
+            "status": "refused" if refusal else "passed",
             "failed": verdict["failed"],
             # `failed` names the checks that refuse it; a step that refuses to make it says why here.
             "why": refusal.what if refusal and not judged else None,
@@ -242,8 +242,9 @@ class Study:
             "seconds": run.seconds,
         }
 
-    def original_row(self) -> dict[str, Any]:
-        """Return the row of the ratings with only the names removed: the attacks' success and the utility."""
+    def original_row(self, made: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return the row of the ratings with only the names removed: the attacks' success and the utility; `made` is
+        the utility of the entries."""
         show_progress = StepProgress("original", self.run.progress)
         checks = [registered()[name] for name in check_names(("attacks",))]
         attacks = {}
@@ -263,7 +264,7 @@ class Study:
             "risk": _risks(attacks),
             "not_applicable": [name for name, found in attacks.items() if not found["applicable"]],
             **_worst(attacks),
-            "utility": summary(figures, figures) if figures else {},
+            "utility": (summary(figures, figures) if figures else {}) | _original_ranking(made),
             "recommenders": figures,
             "counts": {name: self.ingest["counts"][name] for name in ("users", "items", "ratings")},
         }
@@ -274,6 +275,9 @@ class Study:
 
     def _utility(self, run: pipeline.Run) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
         evaluated = Path(run.given["evaluate"]["path"])
+        measured = shadow_utility.summary(evaluated)
+        if "heldout" not in measured:  # synthetic rows: nobody has a record, so that only ranking is measured
+            return measured, {}
         release = evaluated / "shadow-release"
         held = read_held(release, Path(self.ingest["path"]))
         scale = run.config.source.scale
@@ -282,7 +286,7 @@ class Study:
             original = self._original(split, held, run)
             show_progress = StepProgress("recommenders", run.progress)
             found = measure_release(release, held, scale, self.place, run.engine, show_progress)
-        return {**summary(found, original), **shadow_utility.summary(evaluated)}, found
+        return {**summary(found, original), **measured}, found
 
     def _original(self, split: str, held: Held, run: pipeline.Run) -> dict[str, dict[str, float]]:
         """Return the figures of training on the 90 % themselves: the same 90 % for all entries, unless one needs all
@@ -293,6 +297,16 @@ class Study:
                 held, run.config.source.scale, self.place, run.engine, show_progress
             )
         return self.originals[split]
+
+
+def _original_ranking(made: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return how well the original and popularity rank. They are the same for all entries whose shadow run has the same
+    people: the first one's are shown."""
+    found = next((utility["ranking"] for utility in made if utility.get("ranking")), None)
+    if found is None:
+        return {}
+    shown = ("people", "original_", "popularity_")
+    return {"ranking": {name: value for name, value in found.items() if name.startswith(shown)}}
 
 
 def _risks(attacks: dict[str, dict[str, Any]]) -> dict[str, float | None]:

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks import methods
-from tasks.config import ReleaseConfig, parse
+from tasks.config import Budget, ReleaseConfig, parse
 from tasks.errors import UsageError
+
+BUDGET = "privacy.budget"
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,12 @@ def _entry(text: str, base: ReleaseConfig) -> Entry:
                 where=where,
                 remedy="write key=value, several with : between them",
             )
-        table, name = place = _place(key, ("privacy", *available[method].tables), where)
+        budget = (BUDGET,) if available[method].unit == "synthetic" else ()
+        table, name = place = _place(key, ("privacy", *budget, *available[method].tables), where)
         if place in places:  # also under another name: k is privacy.k
             raise UsageError(f"'{table}.{name}' is set twice", where=where, remedy="set it once")
         places.add(place)
-        settings[key] = tables.setdefault(table, {})[name] = _value(value)
+        settings[key] = _table(tables, table)[name] = _value(value)
     return Entry(text, method, settings, parse(tables, where).alone())
 
 
@@ -83,10 +86,20 @@ def _place(key: str, allowed: tuple[str, ...], where: str) -> tuple[str, str]:
     return found[0]
 
 
+def _table(tables: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return a table of the release file, made where it is missing; [privacy.budget] is inside [privacy]."""
+    found: dict[str, Any] = tables
+    for part in name.split("."):
+        if found.get(part) is None:
+            found[part] = {}
+        found = found[part]
+    return found
+
+
 def _keys(table: str) -> list[str]:
     """Return the keys of a table that an entry can set; the method is named already."""
-    kind: Any = ReleaseConfig.model_fields[table].annotation
-    return [key for key in kind.model_fields if key != "method"]
+    kind: Any = Budget if table == BUDGET else ReleaseConfig.model_fields[table].annotation
+    return [key for key in kind.model_fields if key not in ("method", "budget")]
 
 
 def _value(text: str) -> Any:

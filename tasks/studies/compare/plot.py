@@ -62,7 +62,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
             axis.axhline(value, color=GREY, linewidth=0.8, linestyle=":")
             axis.plot(_risk(original), value, ORIGINAL, color=INK, markersize=11)
         for _, row in points:
-            filled = INK if row["status"] == "published" else "white"
+            filled = INK if row["status"] == "passed" else "white"
             axis.plot(
                 _risk(row),
                 row["utility"][measure],
@@ -88,7 +88,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
     ]
     handles += [
         Line2D([], [], marker="o", color=INK, markerfacecolor=face, linestyle="", label=name)
-        for name, face in (("published", INK), ("refused", "white"))
+        for name, face in (("passed", INK), ("refused", "white"))
     ]
     bottom = 0.19 * ((len(lines) + 1) // 2) / figure.get_figheight()
     figure.tight_layout(rect=(0, bottom + 0.02, 1, 0.94))

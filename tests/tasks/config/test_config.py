@@ -32,6 +32,33 @@ def users_csv(**keys):
         (with_(privacy={"k": True}), "privacy.k", "valid integer"),
         (with_(privacy={"kk": 5}), "privacy.kk", "unknown key"),
         (with_(privacy={"l": 10_000}), "privacy.l", "lower l or k"),
+        (with_(privacy={"support": True}), "privacy", "needs k of at least 10, found k = 5"),
+        (
+            with_(privacy={"support": True, "k": 20, "min_contributors": 2}),
+            "privacy",
+            "(nearly) exact counts",
+        ),
+        (with_(privacy={"support": True, "k": 10, "min_contributors": 6}), "privacy", "half of k = 10"),
+        (
+            with_(privacy={"support": True, "k": 10, "method": "predictive-simple"}),
+            "privacy.support",
+            "item lists, means of real ratings",
+        ),
+        (
+            with_(privacy={"support": True, "k": 10, "method": "microaggregation"}),
+            "privacy.support",
+            "use 'predictive-padded'",
+        ),
+        (
+            with_(privacy={"support": True, "k": 10, "method": "perturbation"}),
+            "privacy.support",
+            "records of single people",
+        ),
+        (
+            with_(privacy={"support": True, "k": 10}, padding={"keep_observed": True}),
+            "privacy.support",
+            "remove one of the two",
+        ),
         (with_(privacy={"rating_step": 10.0}), "privacy.rating_step", "smaller step"),
         (with_(privacy={"method": "magic"}), "privacy.method", "predictive-padded"),
         (with_(release={"name": "Not A Name"}), "release.name", "lower-case"),

@@ -32,6 +32,15 @@ class TestObfuscation(MethodContract):
     published = False
 
 
+class TestDpSynthetic(MethodContract):
+    name = "dp-synthetic"
+    people = 2000
+    published = (
+        False  # EASE ranks the sample's own ratings hardly better than popularity does, so no release can
+    )
+    tables: ClassVar = {"privacy": {"budget": {"epsilon": 10.0}}, "synthesis": {"rows": 2000}}
+
+
 class TestSuppression(MethodContract):
     name = "suppression"
     tables: ClassVar = {"suppression": {"share": 0.5}}

@@ -93,7 +93,7 @@ def test_no_attribute_and_no_addition_is_published(combined):
         "checks.json",
         "report.html",
     }
-    assert {file.name for file in place.iterdir()} == expected | {"README.md"}
+    assert {file.name for file in place.iterdir()} == expected | {"README.md", "croissant.json"}
     for file in place.iterdir():
         content = file.read_bytes().lower()
         if file.suffix == ".parquet":

@@ -13,7 +13,7 @@ from tasks.series.entering import numbered_items
 from tasks.series.entry import profile_digests, write_entry
 from tasks.series.ledger import Ledger
 from tasks.series.publication import publish
-from tasks.series.rows import Entry, NewGroup, NewPersons
+from tasks.series.rows import Entry, NewGroup, NewPersons, Spending
 from tasks.store import Store, digest, files_below, make_private, write_json
 
 K = 2
@@ -30,7 +30,8 @@ def entry_of(
     pool: int | None = None,
     mode: str = "sticky",
     revision: int = 0,
-    budget: tuple[float, float, str] | None = None,
+    budget: Spending | None = None,
+    blocked: str | None = None,
 ) -> Entry:
     """Return an entry without files: all live groups are carried over, and people enter in pairs."""
     carried = [(group.id, number) for number, group in enumerate(ledger.groups())]
@@ -57,6 +58,7 @@ def entry_of(
         items=items,
         other_items=other_items,
         budget=budget,
+        blocked=blocked,
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tasks.data.croissant import write_croissant
 from tasks.data.profiles import SCHEMA
 from tasks.keys import OwnerKey
 from tasks.series import versions
@@ -194,6 +195,9 @@ class SmallSeries:
             "checks": checks,
         }
         write_json(public / "manifest.json", manifest)
+        write_croissant(public, "Groups of three.")
+        files = {file.name: digest(file) for file in public.iterdir() if file.name != "manifest.json"}
+        write_json(public / "manifest.json", manifest | {"files": files})
 
 
 def people(first: int, count: int) -> list[str]:

@@ -139,6 +139,11 @@ def test_each_release_that_offered_the_group_is_repaired(series):
         assert manifest["revision"]["groups_left_out"] == 1
         assert "Repaired release" in (repaired / "README.md").read_text()
         assert "Repaired release" in (repaired / "report.html").read_text()
+        described = read_json(repaired / "croissant.json")
+        assert described["name"] == f"films-{directory}-r1"
+        assert {one["name"]: one["sha256"] for one in described["distribution"]} == {
+            name: manifest["files"][name] for name in ("groups.parquet", "members.parquet", "items.parquet")
+        }
         owner = pq.read_table(series.private(f"{directory}-r1") / "membership.parquet")
         assert sorted(owner.column("pseudonym").to_pylist()) == (
             pq.read_table(repaired / "members.parquet").column("user").to_pylist()

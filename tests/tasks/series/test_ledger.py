@@ -17,9 +17,11 @@ from tasks.series.entering import numbered_items
 from tasks.series.entry import profile_digests
 from tasks.series.ledger import Ledger
 from tasks.series.publication import exclusive, recover
-from tasks.series.rows import NewGroup, RefusedCohort, parse_directory
+from tasks.series.rows import NewGroup, RefusedCohort, Spending, Spent, parse_directory
 from tasks.store import Store
 from tests.tasks.series.made_series import POPULATION, enter, entry_of
+
+SPENDING = Spending(0.25, 1e-7, 1.0, 1e-6, "year", 2.0, 1e-5)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.stack)])
@@ -42,7 +44,7 @@ def test_two_releases(ledger):
     assert (ledger.head, ledger.releases(), ledger.groups()) == ("0" * 64, [], [])
     enter(ledger, "2026-01-01", ["ann", "bob", "cid", "dan"], items=["x", "y"], other_items=["rare"])
     first = ledger.head
-    enter(ledger, "2026-02-01", ["eve", "fay"], items=["z"], budget=(1.0, 1e-6, "release"))
+    enter(ledger, "2026-02-01", ["eve", "fay"], items=["z"], budget=SPENDING)
     assert [(r.id, r.snapshot, r.state, r.head_before) for r in ledger.releases()] == [
         (1, "2026-01-01", "published", "0" * 64),
         (2, "2026-02-01", "published", first),
@@ -57,7 +59,7 @@ def test_two_releases(ledger):
     assert tokens == ledger.tokens(["ann", "bob", "cid", "dan", "eve", "fay"])
     assert (groups.tolist(), set(states)) == ([1, 1, 2, 2, 3, 3], {"released"})
     assert (ledger.catalogue(), ledger.items()) == (["x", "y", "z"], ["x", "y", "rare", "z"])
-    assert ledger.budget() == [(2, 1.0, 1e-6, "release")]
+    assert ledger.spent() == [Spent(2, "films", "2026-02-01", SPENDING)]
     assert ledger.problems() == []
 
 
@@ -271,9 +273,7 @@ def filled(tmp_path, monkeypatch):
     monkeypatch.delenv("MURMUR_LEDGER", raising=False)
     store = Store(tmp_path)
     with Ledger.open(store, POPULATION) as ledger:
-        enter(
-            ledger, "2026-01-01", ["ann", "bob", "cid", "dan"], items=["x", "y"], budget=(1.0, 1e-6, "year")
-        )
+        enter(ledger, "2026-01-01", ["ann", "bob", "cid", "dan"], items=["x", "y"], budget=SPENDING)
         enter(ledger, "2026-02-01", ["eve", "fay"], items=["z"], other_items=["rare"])
         for token in ledger.tokens(["ann", "cid"]):
             ledger.erase(token)

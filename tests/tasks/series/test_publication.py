@@ -268,8 +268,14 @@ def test_killed_at_any_point(tmp_path, store, january):
     outcomes = {"public": 0, "not public": 0}
     for number, point in enumerate(sorted(random.Random(7).sample(range(1, total + 1), KILLS)), 1):
         copied = copy(number)
-        status = in_fork(lambda copied=copied, point=point: _events_until(copied, place, point))
-        assert os.WIFSIGNALED(status), point
+        # Runs differ by some events (garbage collection, the file system), so the last points may come too late.
+        while not os.WIFSIGNALED(
+            in_fork(lambda copied=copied, point=point: _events_until(copied, place, point))
+        ):
+            assert point > total * 0.9, point
+            point -= total // 100
+            shutil.rmtree(copied.root)
+            copied = copy(number)
         is_public = (published(copied, FEBRUARY) / "manifest.json").exists()
         outcomes["public" if is_public else "not public"] += 1
         recover(copied, POPULATION)

@@ -2,10 +2,12 @@
 
 import io
 
+import pytest
 from rich.console import Console
 
 from tasks.series.withdrawal import withdraw
-from tasks.stack.demo import series_table
+from tasks.stack import __main__ as stack_main
+from tasks.stack.demo import _done, series_table
 from tasks.store import Store, read_json, write_json
 from tests.tasks.series.made_series import POPULATION, make_candidate, publish_candidate
 
@@ -37,3 +39,27 @@ def test_table(tmp_path, monkeypatch):
         ["2026-01-01", "4", "2", "2", "1,234", "withdrawn"],
         ["2026-02-01", "6", "3", "1", "0", "passed", "1", "of", "1", "checks"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        (3, "nothing was to be done: all 3 snapshots were published before"),
+        (1, "published after 95 s (1 of 3 snapshots were published before)"),
+        (0, "published after 95 s"),
+    ],
+)
+def test_the_demo_says_what_it_did(before, said):
+    assert _done(before, 3, 95.0).startswith(said)
+
+
+@pytest.mark.parametrize(("command", "number", "code"), [("ui", 2, 0), ("ui", 15, 143), ("demo", 2, 130)])
+def test_ctrl_c_is_how_ui_ends(command, number, code, monkeypatch, capsys):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt(number)
+
+    monkeypatch.setattr(stack_main, "serve", interrupted)
+    monkeypatch.setattr(stack_main.demo, "publish", interrupted)
+    monkeypatch.setattr(stack_main.signal, "signal", lambda *arguments: None)
+    assert stack_main.main([command]) == code
+    assert "no process is left running" in capsys.readouterr().out

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from checks.evidence import shadow_ranking
 from checks.evidence.release import Release
-from checks.report import page
+from checks.report import facts
 from tasks import pipeline
 from tasks.config import parse
 from tasks.data.ratings import Ratings, write_attributes, write_ids, write_matrix
@@ -58,6 +59,23 @@ def test_one_tenth_is_held_out_including_absent_users(evaluated, taste_matrix):
     apart = pq.read_table(out / "heldout.parquet").num_rows
     assert gone + apart == pytest.approx(0.1 * matrix.nnz, rel=0.2)
     assert apart >= 0.025 * matrix.nnz - 30
+
+
+def test_ranks_of_what_was_held_out_and_liked(evaluated, taste_matrix):
+    """Everybody in these data chooses at random: nobody's list is better than another's, and all are measured."""
+    matrix = taste_matrix(users=500, items=40)
+    out, _ = evaluated(matrix)
+    ranking = pq.read_table(out / "ranking.parquet").to_pandas()
+    truth = pq.read_table(out / "heldout.parquet").column("truth").to_numpy()
+    assert len(ranking) == (truth >= 4).sum()
+    assert ranking[["original", "own", "group", "popularity"]].notna().all(axis=None)
+    left = 40 - ranking["history"]
+    for name in ("original", "own", "group", "popularity"):
+        assert ranking[name].between(1, left).all()
+    assert not (out / "asked.parquet").exists()
+    found = shadow_ranking.summary(out)
+    assert found["people"] == ranking["number"].nunique()
+    assert all(0.05 < found[f"{source}_ndcg"] < 0.5 for source in shadow_ranking.SOURCES)
 
 
 def test_further_draws_leave_out_others(evaluated, taste_matrix):
@@ -135,12 +153,14 @@ def test_report_states_whether_users_were_sampled(evaluated, taste_matrix, monke
     matrix = taste_matrix(users=500, items=20)
     whole = evaluated(matrix)[0]
     assert (
-        page._shadow_run(whole)["Shadow run"]
+        facts._shadow_run(whole)["Shadow run"]
         == "475 of 500 people (all but 25 left out on purpose), 475 of them ranked"
     )
     monkeypatch.setattr(split, "MOST_USERS", 300)
     sample = evaluated(matrix, "another")[0]
-    assert page._shadow_run(sample)["Shadow run"] == "300 of 500 people (a seeded sample), 300 of them ranked"
+    assert (
+        facts._shadow_run(sample)["Shadow run"] == "300 of 500 people (a seeded sample), 300 of them ranked"
+    )
 
 
 def test_split_does_not_depend_on_blocks(evaluated, taste_matrix, monkeypatch):
@@ -193,6 +213,10 @@ def test_single_records_have_all_predictions(evaluated, taste_matrix, chosen):
     assert (release.sizes == 1).all()
     assert release.manifest["counts"]["groups"] == reference["counts"]["users"] == 475
     assert release.complete == ("scheme" in chosen or chosen.get("entries") == "all")
+    ranking = pq.read_table(out / "ranking.parquet").to_pandas()
+    assert ranking["own"].notna().all()
+    # Whoever has nothing left when a tenth is held out has a record or not, with nothing in it.
+    assert ranking.loc[ranking["history"] > 0, "group"].notna().all()
     again, _ = evaluated(matrix, "another", **tables)
     assert files_below(out) == files_below(again)
 

@@ -396,7 +396,7 @@ def test_fewer_users_than_k(job, run):
 
 
 def test_more_groups_asked_than_possible(job, run):
-    with pytest.raises(UsageError, match=r"at most 1 groups of privacy\.k = 2, fewer than privacy\.l = 2"):
+    with pytest.raises(UsageError, match=r"at most 1 group of privacy\.k = 2, fewer than privacy\.l = 2"):
         run(job(TEXT, privacy={"k": 2, "l": 2}))
 
 

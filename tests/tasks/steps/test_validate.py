@@ -1,6 +1,7 @@
 """Test that attempts are counted and kept, and that trials of larger k are neither published nor counted."""
 
 import contextlib
+import datetime
 import re
 import stat
 from pathlib import Path
@@ -14,8 +15,9 @@ from checks.result import CheckResult, Verdict
 from checks.stats import attempts_so_far
 from tasks import pipeline
 from tasks.cli import _main
-from tasks.config import parse
+from tasks.config import load, parse
 from tasks.data.attempts import HISTORY, read_history
+from tasks.data.remedies import of_settings
 from tasks.errors import Refused
 from tasks.store import Store, read_json, remove
 from tasks.studies import larger_k
@@ -78,8 +80,14 @@ def test_attempts_are_counted_and_kept(tmp_path, judged):
     assert [entry["passed"] for entry in read_history(private)] == [False, False, True]
     assert stat.S_IMODE((private / HISTORY).stat().st_mode) == 0o600
     assert read_json(private / "verdict.json")["attempts"] == 3
-    report = (store.published("films", SNAPSHOT) / "report.html").read_text()
-    assert "Attempt 3 at this release: intervals are of 98.33 %, not 95 %." in report
+    public, owners = (
+        (at / "report.html").read_text() for at in (store.published("films", SNAPSHOT), private)
+    )
+    assert "98.33 %" in public, "readers learn how wide the intervals are"
+    assert "attempt" not in public.lower(), "what was refused before is the owner's affair"
+    assert "3, this release included" in owners
+    assert "homogeneity" not in read_json(private / "verdict.json")["failed"]
+    assert stat.S_IMODE((private / "report.html").stat().st_mode) == 0o600
     remove(private / "work")
     assert release(store, seed=2)["counts"]["published"]  # cleared steps give the same bytes
     refusal = release(store, seed=3)
@@ -145,7 +153,10 @@ def test_find_k_on_the_command_line(tmp_path, judged, capsys, monkeypatch):
     rule["failed"] = ["membership-inference"]
     remove(Path(tmp_path, "s", "private", "films", "2026-01-01", "work", "validate"))
     assert _main.main(arguments[:-1]) == 3
-    assert "the limit of membership-inference is tighter for larger k" in capsys.readouterr().err
+    assert "raise privacy.k" in " ".join(capsys.readouterr().err.split())
+    assert "tighter for larger k" in of_settings(
+        load(file), ["membership-inference"], datetime.date(2026, 1, 1)
+    )
 
 
 def test_trials_on_sparse_data_run_the_whole_gate(tmp_path):

@@ -325,11 +325,11 @@ def test_one_entry_that_fails_does_not_lose_the_others(source, tmp_path, monkeyp
         if entry.method in broken:
             raise KeyError("person-007")
         study.originals["split"] = {}
-        return {"method": entry.method, "status": "published"}
+        return {"method": entry.method, "status": "passed", "utility": {}}
 
     monkeypatch.setattr("tasks.studies.compare.comparison.Study.row", row)
     monkeypatch.setattr(
-        "tasks.studies.compare.comparison.Study.original_row", lambda study: dict(study.originals)
+        "tasks.studies.compare.comparison.Study.original_row", lambda study, rows: dict(study.originals)
     )
     asked, notes = "predictive-padded,predictive-simple,predictive-boosted", tmp_path / "notes.json"
     made, broken = [], {"predictive-simple"}
@@ -338,7 +338,7 @@ def test_one_entry_that_fails_does_not_lose_the_others(source, tmp_path, monkeyp
         return compare(films(source), SNAPSHOT, Store(tmp_path / "s"), methods, key=KEY, notes=notes)
 
     found = answer()
-    assert [one["status"] for one in found["rows"]] == ["published", "failed", "published"]
+    assert [one["status"] for one in found["rows"]] == ["passed", "failed", "passed"]
     failed = found["rows"][1]
     assert failed["why"].startswith("unexpected KeyError in test_compare.py, line ")
     assert (failed["worst_risk"], failed["risk"], failed["utility"]) == (None, {}, {})
@@ -347,7 +347,7 @@ def test_one_entry_that_fails_does_not_lose_the_others(source, tmp_path, monkeyp
     made.clear()
     broken.clear()
     found = answer()
-    assert [one["status"] for one in found["rows"]] == ["published"] * 3
+    assert [one["status"] for one in found["rows"]] == ["passed"] * 3
     assert made == ["predictive-simple"]
     made.clear()
     answer("predictive-padded:k=5")  # not what was made
@@ -399,10 +399,17 @@ def test_the_answer_has_a_row_per_entry_and_is_json(compared):
     for row in answer["rows"]:
         assert fields <= set(row)
         assert measures | {"target_deviation_rmse"} <= set(row["utility"])
+        ranking = row["utility"]["ranking"]
+        assert 0 < ranking["own_history_ndcg"] < ranking["original_ndcg"] + 0.1
         assert set(row["recommenders"]) == set(recommenders.compared())
         assert row["counts"]["users"] == 200
         assert 0 < row["worst_risk"] <= 1
     assert measures <= set(answer["original"]["utility"])
+    of_first = answer["rows"][0]["utility"]["ranking"]
+    of_original = answer["original"]["utility"]["ranking"]
+    assert {name: of_first[name] for name in of_original} == of_original
+    assert "original_ndcg" in of_original
+    assert "own_history_ndcg" not in of_original
     assert answer["original"]["worst_risk"] > max(row["worst_risk"] for row in answer["rows"])
     assert answer["original"]["utility"]["kendall_tau"] == 1
     assert json.loads(json.dumps(answer, allow_nan=False)) == answer
@@ -412,8 +419,8 @@ def test_the_answer_has_a_row_per_entry_and_is_json(compared):
 def test_a_refusal_is_a_result_like_any_other(compared):
     answer, _, _ = compared
     first, second, third = answer["rows"]
-    assert (first["status"], first["failed"], first["why"]) == ("published", [], None)
-    assert second["status"] == "published"
+    assert (first["status"], first["failed"], first["why"]) == ("passed", [], None)
+    assert second["status"] == "passed"
     assert third["status"] == "refused"
     assert "recovery" in third["failed"]
     assert third["why"] is None  # the checks' names say it
@@ -426,7 +433,7 @@ def test_the_worst_risk_is_of_the_attacks_held_to_one_over_k(compared):
     for row in answer["rows"]:
         assert row["worst_attack"] in ("nearest-record", "scoreboard-rh", "exact-rating", "fuzzy-rating")
         assert row["risk"][row["worst_attack"]] == row["worst_risk"]
-        if row["status"] == "published":
+        if row["status"] == "passed":
             assert row["worst_risk"] <= 1 / row["k"]
     # The others are reported beside it: this one recovers nearly everything.
     assert answer["rows"][2]["risk"]["recovery"] > answer["rows"][2]["worst_risk"]
@@ -465,7 +472,7 @@ def test_no_id_is_in_answer_or_plot(compared):
 def test_the_plot_tells_published_from_refused_and_shows_one_over_k(compared, tmp_path):
     answer, place, _ = compared
     drawn = (place / "plots" / "compare.svg").read_text()
-    assert "predictive-simple (k 8): published" in drawn
+    assert "predictive-simple (k 8): passed" in drawn
     assert "predictive-padded (keep_observed true, min_contributors 1): refused" in drawn
     assert "1/4" in drawn
     assert "1/8" in drawn
@@ -488,13 +495,13 @@ def test_groups_and_disguised_people_in_one_comparison(source, tmp_path):
     assert grouped["method"] == "microaggregation"
     assert [row["settings"] for row in single] == [{}, {"entries": "all"}, {"scheme": "gna", "amount": 2.0}]
     for row in answer["rows"]:
-        assert row["status"] in ("published", "refused")
+        assert row["status"] in ("passed", "refused")
         assert set(row["risk"]) == set(check_names(("attacks",)))
         assert row["risk"]["link-existence"] is not None
         assert row["counts"]["users"] == 200
         # Ratings, not z-scores: nobody is a whole scale off.
         assert 0.5 < row["utility"]["rmse"] < 2
-    assert (grouped["status"], grouped["worst_risk"] <= 1 / 4) == ("published", True)
+    assert (grouped["status"], grouped["worst_risk"] <= 1 / 4) == ("passed", True)
     # What was rated stays visible there, and people are found by it.
     assert (single[0]["status"], single[0]["worst_risk"] > 1 / 4) == ("refused", True)
     assert not answer["original"]["worst_attack"].endswith("-reconstruction")
@@ -511,7 +518,7 @@ def test_records_with_less_and_with_more_in_one_comparison(source, tmp_path):
     asked += ",predictive-padded:attribute=side"
     answer = compare(parse(FILMS | {"source": where}), SNAPSHOT, Store(tmp_path / "s"), asked, key=KEY)
     less, searched, more, grouped = answer["rows"]
-    assert [row["status"] for row in answer["rows"]] == ["refused", "refused", "refused", "published"]
+    assert [row["status"] for row in answer["rows"]] == ["refused", "refused", "refused", "passed"]
     assert less["counts"]["items"] == 25
     assert "no suppression passes" in searched["why"]
     assert searched["utility"] == {}
