@@ -1,6 +1,7 @@
 """[source]: where the ratings come from."""
 
 import math
+import re
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -150,6 +151,38 @@ class Synthetic(Settings):
             )
 
 
+class Sql(Settings):
+    """Hold a database and the query that gives the ratings (`[source.sql]`)."""
+
+    url: str = Field(
+        description="as SQLAlchemy has it, without a password: postgresql://reader@host/database"
+    )
+    query: str = Field(
+        min_length=1, description="its result has the columns of source.columns; :snapshot is the run's date"
+    )
+    password_file: str | None = Field(default=None, description="file that holds the password")
+    version: str | None = Field(
+        default=None,
+        description="a query with one row that changes whenever the ratings do, such as SELECT max(changed_at) …; "
+        "absent: all rows are read to see whether they changed",
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        address = re.match(r"[a-z][a-z0-9_+]*://(?P<account>[^/@]*@)?", value)
+        if address is None:
+            raise ValueError("this is no address of a database; give postgresql://reader@host/database")
+        if ":" in (address["account"] or ""):
+            raise ValueError(
+                "a release file must not hold a password; name the file that does in source.sql.password_file"
+            )
+        return value
+
+    def check(self, privacy: Privacy) -> None:
+        """Refuse nothing: a database goes with every promise."""
+
+
 class Source(Settings):
     """Hold a rating source: format, place, and how to read it."""
 
@@ -170,6 +203,7 @@ class Source(Settings):
         default=100.0, gt=1, description="and each of them, beyond 64 MiB: rating files reach 3 to 10"
     )
     synthetic: Synthetic = Synthetic()
+    sql: Sql | None = None
     attributes: Attributes = Attributes()
 
     @model_validator(mode="before")
@@ -202,6 +236,8 @@ class Source(Settings):
             raise ValueError(
                 f"format '{self.format}' needs a path; add path = \"…\" ({{snapshot}} is filled in)"
             )
+        if (table := self.declared.table) is not None and self.format_settings is None:
+            raise ValueError(f"format '{self.format}' needs the table [source.{table}]")
         self._attributes_exist()
         return self
 

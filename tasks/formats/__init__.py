@@ -13,6 +13,11 @@ and, where user attributes come with the ratings, a third:
     attributes(source, snapshot) -> pa.Table | None
         a column `user` and one per name of source.attribute_names, as text; None where the table is missing
 
+A format whose ratings are in no file says by itself whether they changed:
+
+    state(source, snapshot) -> dict[str, str]
+        what changes whenever the ratings do
+
 To add a format, add its file here; nothing else changes. Modules whose names begin with an underscore are shared parts.
 
 May import config and errors only: checks read sources with this package as well.
@@ -90,11 +95,15 @@ def require_readable(source: Source, snapshot: date) -> None:
 
 def state(source: Source, snapshot: date) -> dict[str, str]:
     """Return a token per file that changes when the file does, so that results of an older file are not reused."""
-    return states(_all_files(source, snapshot))
+    own = getattr(_format(source), "state", None)
+    return states(_all_files(source, snapshot)) | (own(source, snapshot) if own else {})
 
 
 def content(source: Source, snapshot: date) -> str | None:
-    """Return a digest of the content of all files that `state` covers; None where one of them is not local."""
+    """Return a digest of the content of all files that `state` covers; None where one of them is not local, and where
+    the format's own state says more."""
+    if hasattr(_format(source), "state"):
+        return None
     return content_digest(_all_files(source, snapshot))
 
 
