@@ -44,6 +44,7 @@ from tasks.store import (
     restrict,
     write_json,
 )
+from tasks.telemetry.lineage import reported
 
 if TYPE_CHECKING:
     import numpy as np
@@ -230,7 +231,7 @@ def run_step(
             require_same(execute("validate", release)["digest"], approved, release.private)
         return execute(name, release)
 
-    with engine() as workers:
+    with reported(config, snapshot, store, name), engine() as workers:
         return plan_anew(attempt, config, snapshot, store)
 
 
@@ -252,9 +253,8 @@ def run(
     is_already_published(config, snapshot, store)
 
     def attempt() -> dict[str, Any]:
-        release = open_run(config, snapshot, store, workers, progress or log_progress)
-        if seconds is not None:
-            release = replace(release, seconds=seconds)
+        opened = open_run(config, snapshot, store, workers, progress or log_progress)
+        release = opened if seconds is None else replace(opened, seconds=seconds)
         with exclusive(release.private):
             for name in methods.graph(config):
                 if name == "publish" and config.release.approval:
@@ -263,7 +263,7 @@ def run(
         return reference
 
     (progress or log_progress)("workers", 0, 1)  # their start takes seconds; the first step follows
-    with engine() as workers:
+    with reported(config, snapshot, store), engine() as workers:
         (progress or log_progress)("workers", 1, 1)
         return plan_anew(attempt, config, snapshot, store)
 
@@ -316,7 +316,7 @@ def _execute(name: str, release: Run) -> dict[str, Any]:
         if reference is None:
             remove(out)
             places = {needed: Path(reference["path"]) for needed, reference in inputs.items()}
-            with log_cpu_time(name, release), _removed_if_disk_full(out):
+            with log_cpu_time(name, release) as cpu_seconds, _removed_if_disk_full(out):
                 out.mkdir(parents=True)
                 progress = StepProgress(release.title(name), release.progress)
                 idle = _nothing_to_do(name, inputs)
@@ -329,7 +329,7 @@ def _execute(name: str, release: Run) -> dict[str, Any]:
                 restrict(out)
                 files = files_below(out)
                 closing = {"step": name, "key": key, "code": code_version(), "counts": counts, "files": files}
-                write_json(out / "step.json", closing)
+                write_json(out / "step.json", {**closing, "cpu_seconds": cpu_seconds()})
             reference = _finished(out, key)
             assert reference is not None
     return reference
@@ -430,15 +430,15 @@ def _removed_if_disk_full(out: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def log_cpu_time(step: str, release: Run) -> Iterator[None]:
-    """Log a step and add up its CPU seconds, including those of the Dask workers."""
+def log_cpu_time(step: str, release: Run) -> Iterator[Callable[[], float]]:
+    """Log a step and add up its CPU seconds, including those of the Dask workers; yield what they are so far."""
     name = release.title(step)
-    cpu, wall = release.engine.cpu_seconds(), time.monotonic()
+    before, wall = release.engine.cpu_seconds(), time.monotonic()
     try:
         with release.watch(name):
-            yield
+            yield lambda: round(release.engine.cpu_seconds() - before, 3)
     finally:
-        cpu = release.engine.cpu_seconds() - cpu
+        cpu = release.engine.cpu_seconds() - before
         release.seconds[name] = round(release.seconds.get(name, 0.0) + cpu, 3)
         log.info("%s: %.1f s, %.1f CPU-s", name, time.monotonic() - wall, cpu)
 

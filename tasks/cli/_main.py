@@ -21,6 +21,7 @@ from typing import NoReturn, cast
 
 from tasks.cli._command import DONE, FAILED, REFUSED, Command, CommandResult
 from tasks.errors import MurmurError, UsageError, place_of
+from tasks.telemetry.logs import chosen_formatter
 
 FILE_ERRORS = (
     errno.EACCES,
@@ -173,7 +174,9 @@ def _exit_normally_on_sigterm() -> None:
 
 def _configure_logging(*, verbose: bool) -> None:
     """Log to stderr: of our own steps everything if asked to, of libraries errors only."""
-    logging.basicConfig(level=logging.ERROR, format="%(message)s", stream=sys.stderr, force=True)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(chosen_formatter("%(message)s"))
+    logging.basicConfig(level=logging.ERROR, handlers=[handler], force=True)
     logging.getLogger("murmur").setLevel(logging.INFO if verbose else logging.WARNING)
     logging.getLogger("distributed").setLevel(
         logging.CRITICAL

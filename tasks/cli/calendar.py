@@ -2,10 +2,9 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from tasks.cli._command import CommandResult, add_store
-from tasks.config import load
+from tasks.config import ReleaseConfig, load
 from tasks.config.release_files import find
 from tasks.errors import UsageError
 
@@ -30,20 +29,24 @@ def run(options: argparse.Namespace) -> CommandResult:
     if options.coming < 0:
         raise UsageError("fewer than no snapshot", where="--coming", remedy="give 0, 1, 2, …")
     store = Store(options.store)
-    unusable: list[dict[str, Any]] = []
-    if options.config:
-        configs = {Path(options.config): load(options.config)}
-    else:
-        configs, errors = find(RELEASES)
-        unusable = [{"what": one.what, "where": one.where, "remedy": one.remedy} for one in errors]
-        if not configs and not errors:
-            raise UsageError(
-                "there is no release file",
-                where=str(RELEASES),
-                remedy="name one: murmur calendar CONFIG; or write one: murmur init NAME",
-            )
+    configs, errors = configs_of(options.config)
+    unusable = [{"what": one.what, "where": one.where, "remedy": one.remedy} for one in errors]
     calendars = [
         {"config": str(path), **describe_calendar(config, store, coming=options.coming)}
         for path, config in configs.items()
     ]
     return CommandResult({"status": "read", "calendars": calendars, "unusable": unusable})
+
+
+def configs_of(named: str | None) -> tuple[dict[Path, ReleaseConfig], list[UsageError]]:
+    """Return the release that was named, else all of the project, and the files that cannot be used."""
+    if named:
+        return {Path(named): load(named)}, []
+    configs, errors = find(RELEASES)
+    if not configs and not errors:
+        raise UsageError(
+            "there is no release file",
+            where=str(RELEASES),
+            remedy="name one after the command; or write one: murmur init NAME",
+        )
+    return configs, errors

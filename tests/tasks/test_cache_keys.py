@@ -85,6 +85,7 @@ NOT_CHANGEABLE_ALONE = {
     "source.attributes.user",
     "source.attributes.delimiter",
     "source.attributes.encoding",
+    "source.sql",
 }
 SCHEDULING = {"release.schedule", "release.start_date", "release.approval", "release.retention_days"}
 SCHEDULING |= {f"alerts.{name}" for name in Alerts.model_fields}  # who is told of a run
