@@ -14,7 +14,7 @@ export DO_NOT_TRACK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui test quick faults lint ruff format bench bench-netflix bench-page compare lock clean
+.PHONY: help setup demo ui test quick faults lint ruff format bench bench-netflix bench-page compare sbom audit lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,15 @@ bench-page: setup  ## docs/benchmarks.md and its plots, from benchmarks/results
 
 compare: setup  ## every method on MovieLens 1M (in MURMUR_DATA): docs/compare.md and its plot (half an hour)
 	@exec $(BIN)/python -m benchmarks.compare
+
+sbom: setup  ## build/sbom.json: every package of the image with its hashes, in the format CycloneDX
+	@mkdir -p build
+	$(BIN)/cyclonedx-py requirements docker/requirements.lock --pyproject pyproject.toml --output-reproducible \
+		--output-format JSON --output-file build/sbom.json
+
+# --strict: a package that could not be looked up is no package without vulnerabilities.
+audit: setup  ## look up known vulnerabilities of all locked packages (needs the advisories of the package index)
+	$(BIN)/pip-audit --requirement requirements.lock --no-deps --disable-pip --strict
 
 # setuptools builds the project itself; locking it too means that nothing unhashed is ever installed.
 lock: $(UV)  ## pin every dependency with hashes, for development and for the image
