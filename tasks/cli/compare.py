@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="methods separated by commas, each with optional settings: predictive-padded,perturbation:amount=0.5",
     )
     parser.add_argument("--plot", default=None, metavar="FILE", help="write the plot to this file, as SVG")
+    parser.add_argument("--html", default=None, metavar="FILE", help="write the result as a page, too")
     add_store(parser)
 
 
@@ -30,10 +31,16 @@ def run(options: argparse.Namespace) -> CommandResult:
     from tasks.cli._kernels import compile_once
     from tasks.store import Store
     from tasks.studies.compare.comparison import compare
+    from tasks.studies.compare.page import write_page
+    from tasks.studies.html_pages import require_writable
 
     config, snapshot = load(options.config), snapshot_date(options.snapshot)
     plot = Path(options.plot) if options.plot else None
+    page = None if options.html is None else require_writable(Path(options.html))
     store = Store(options.store)
     compile_once()
     with progress_bars() as progress:
-        return CommandResult(compare(config, snapshot, store, options.methods, plot=plot, progress=progress))
+        found = compare(config, snapshot, store, options.methods, plot=plot, progress=progress)
+    if page is not None:
+        write_page(found, f"{config.release.name}, snapshot {snapshot}", page)
+    return CommandResult({**found, "page": None if page is None else str(page)})

@@ -1,7 +1,6 @@
 """Look ahead before releasing: which setting is the cheapest that passes, and what coming releases will hold."""
 
 import argparse
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     search.add_argument("--html", default=None, metavar="FILE", help="write the result as a page, too")
     text = "write: put the setting that was found into CONFIG; comments stay"
     search.add_argument("--then", choices=["write"], default=None, metavar="write", help=text)
+    text = "try only settings of the release file's method, no other methods"
+    search.add_argument("--settings-only", action="store_true", help=text)
     ahead = parser.add_argument_group("the coming releases of a series")
     ahead.add_argument("--releases", type=int, default=None, metavar="N", help="how many coming releases")
     text = "age of the ratings, in months, from which a new population is considered (default: 24)"
@@ -44,6 +45,7 @@ def _cheapest(options: argparse.Namespace) -> CommandResult:
     from tasks.cli._display import progress_bars
     from tasks.cli._kernels import compile_once
     from tasks.store import Store
+    from tasks.studies.html_pages import require_writable
     from tasks.studies.plan.page import write_page
     from tasks.studies.plan.release_file import write_values
     from tasks.studies.plan.trials import find_cheapest
@@ -58,11 +60,17 @@ def _cheapest(options: argparse.Namespace) -> CommandResult:
     if options.minutes <= 0:
         raise UsageError("there is no time for a trial", where="--minutes", remedy="give a positive number")
     snapshot = snapshot_date(options.snapshot)
-    page = None if options.html is None else _require_writable(Path(options.html))
+    page = None if options.html is None else require_writable(Path(options.html))
     compile_once()
     with progress_bars() as progress:
         found = find_cheapest(
-            config, snapshot, Store(options.store), progress, tuple(options.vary), 60 * options.minutes
+            config,
+            snapshot,
+            Store(options.store),
+            progress,
+            tuple(options.vary),
+            60 * options.minutes,
+            others=not options.settings_only,
         )
     answer = {"snapshot": snapshot.isoformat(), **found, "page": None, "written": None}
     if page is not None:
@@ -72,17 +80,6 @@ def _cheapest(options: argparse.Namespace) -> CommandResult:
         changed = write_values(Path(options.config), found["cheapest"]["values"])
         answer["written"] = options.config if changed else None
     return CommandResult(answer, DONE if found["cheapest"] else REFUSED)
-
-
-def _require_writable(page: Path) -> Path:
-    """Refuse a page that cannot be written before the work, not after it."""
-    if page.is_dir() or not os.access(page.parent, os.W_OK):
-        raise UsageError(
-            "no page can be written there",
-            where=f"--html {page}",
-            remedy="name a file in a directory of yours that exists",
-        )
-    return page
 
 
 def _outlook(options: argparse.Namespace) -> CommandResult:

@@ -45,7 +45,14 @@ def label(row: dict[str, Any]) -> str:
 
 
 def draw(result: dict[str, Any], path: Path) -> None:
-    """Write the plot as SVG: the same bytes for the same figures."""
+    """Write the plot as a file of SVG."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(path, render(result))
+    path.chmod(0o644)  # no secret is in it
+
+
+def render(result: dict[str, Any]) -> bytes:
+    """Return the plot as SVG: the same bytes for the same figures."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
@@ -102,9 +109,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
     out = io.BytesIO()
     with mpl.rc_context({"svg.hashsalt": "murmuration compare", "svg.fonttype": "none"}):
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes(path, out.getvalue())
-    path.chmod(0o644)  # no secret is in it
+    return out.getvalue()
 
 
 def _legend_entry(method: str) -> tuple[str, str]:

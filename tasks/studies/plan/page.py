@@ -3,9 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
-from tasks.store import write_bytes
+from tasks.studies.html_pages import write_html
 from tasks.studies.plan import words
 
 LEFT, RIGHT, TOP, BOTTOM = 80.0, 420.0, 46.0, 270.0  # of the plot, inside its axes
@@ -14,24 +12,18 @@ TICKS = 3
 
 def write_page(answer: dict[str, Any], title: str, path: Path) -> None:
     """Write the page; it loads nothing from anywhere."""
-    environment = Environment(
-        loader=PackageLoader("tasks.studies.plan"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-    )
-    template = environment.get_template("plan.html.j2")
-    plot = _plot(answer["trials"])
-    text = template.render(
+    write_html(
+        "plan.html.j2",
+        path,
         title=title,
         verdict=words.verdict(answer),
         scope=words.scope(answer),
         columns=[key.rpartition(".")[2].replace("_", " ") for key in answer["axes"]],
         rows=[_row(number, trial) for number, trial in enumerate(answer["trials"], start=1)],
-        **plot,
+        others=[_other(trial) for trial in answer["others"]],
+        others_words=words.other_ways(answer),
+        **_plot(answer["trials"]),
     )
-    write_bytes(path, text.encode())
-    path.chmod(0o644)
 
 
 def _row(number: int, trial: dict[str, Any]) -> dict[str, Any]:
@@ -44,6 +36,19 @@ def _row(number: int, trial: dict[str, Any]) -> dict[str, Any]:
         "risk": "–" if risk is None else f"{risk:.1%}",
         "lost": "–" if lost is None else f"{lost:.4f}",
         "share": "–" if share is None else f"{share:.1%}",
+        "cost": f"{trial['cpu_seconds']:.0f} s",
+    }
+
+
+def _other(trial: dict[str, Any]) -> dict[str, Any]:
+    refused = ", ".join(trial["failed"]) or trial["why"]
+    return {
+        "entry": trial["entry"],
+        "passed": trial["passed"],
+        "words": "passed" if trial["passed"] else f"refused: {refused}",
+        "risk": "–" if trial["worst_risk"] is None else f"{trial['worst_risk']:.1%}",
+        "lost": "–" if trial["lost"] is None else f"{trial['lost']:.4f}",
+        "lists": words.lists(trial),
         "cost": f"{trial['cpu_seconds']:.0f} s",
     }
 

@@ -21,8 +21,10 @@ from tasks.errors import Refused, UsageError
 from tasks.progress import Progress
 from tasks.series.ledger import Ledger
 from tasks.store import Store, owner_only, read_json, remove
+from tasks.studies.compare.entries import Entry
 from tasks.studies.plan.axes import base_of, changed, usual_axes, with_named
 from tasks.studies.plan.lattice import Search, Setting
+from tasks.studies.plan.others import other_ways
 
 PURPOSE = "trial"
 CPU_SECONDS = 900.0
@@ -42,6 +44,9 @@ class Trial:
     lost: float | None  # RMSE of the release less that of the model without groups
     lost_share: float | None  # of what random groups lose
     cpu_seconds: float
+    own_ndcg: float | None = None  # lists of ten from the release, asked with a person's own history
+    group_ndcg: float | None = None  # asked with what the release says of the person
+    popularity_ndcg: float | None = None  # the same list for everybody
 
     def to_json(self) -> dict[str, Any]:
         """Return the row of `murmur plan --json`."""
@@ -55,8 +60,14 @@ def find_cheapest(
     progress: Progress,
     vary: tuple[str, ...] = (),
     cpu_seconds: float = CPU_SECONDS,
+    *,
+    others: bool = True,
 ) -> dict[str, Any]:
-    """Try settings until the cheapest that passes is known, or the CPU time is used up; return the answer as JSON."""
+    """Try settings until the cheapest that passes is known, or the CPU time is used up; return the answer as JSON.
+
+    With `others`, other methods are tried in the time that is left, unless the population has a release: its form is
+    fixed then.
+    """
     fixed = _has_releases(config, store)
     private = store.private(config.release.name, snapshot)
     with (
@@ -76,6 +87,8 @@ def find_cheapest(
         study.improve()
         study.restore()
         progress("plan", study.search.size, study.search.size)
+        if others and not fixed:
+            study.try_others(other_ways(config, ingest["counts"]["users"]))
         return study.answer(k_is_fixed=fixed)
 
 
@@ -92,6 +105,8 @@ class _Study:
     trials: dict[Setting, Trial] = field(default_factory=dict)
     cheapest: Setting | None = None
     stopped: str | None = None
+    others: dict[str, Trial] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)  # other ways for which there was no time
 
     @property
     def spent(self) -> float:
@@ -152,6 +167,16 @@ class _Study:
             ):
                 self.cheapest = stronger
 
+    def try_others(self, entries: list[Entry]) -> None:
+        """Try other ways to release in the time that is left."""
+        for entry in entries:
+            # Methods cost differently; the dearest trial so far is the only measure there is.
+            longest = max(one.cpu_seconds for one in (*self.trials.values(), *self.others.values()))
+            if self.spent + longest > self.allowed:
+                self.left_out.append(entry.text)
+                continue
+            self.others[entry.text] = _try(self.run, self.ingest, entry.config, {})
+
     def _trial(self, setting: Setting) -> Trial | None:
         """Make a trial; None where there is no time for it."""
         longest = max((trial.cpu_seconds for trial in self.trials.values()), default=0.0)
@@ -182,6 +207,8 @@ class _Study:
             "own": {"passed": own.passed, "lost": own.lost, "failed": list(own.failed)},
             "cheapest": None if cheapest is None else {"values": cheapest.values, "lost": cheapest.lost},
             "own_is_cheapest": cheapest is own,
+            "others": [{"entry": text, **one.to_json()} for text, one in self.others.items()],
+            "others_left_out": self.left_out,
             "cpu_seconds": round(self.spent, 1),
         }
 
@@ -222,15 +249,26 @@ def _try(run: pipeline.Run, ingest: dict[str, Any], config: ReleaseConfig, value
         lost=lost,
         lost_share=share,
         cpu_seconds=round(run.engine.cpu_seconds() - before, 1),
+        **_ranking(utility),
     )
 
 
 def _loss(utility: dict[str, Any]) -> tuple[float | None, float | None]:
-    if not utility:
+    if "heldout" not in utility:  # not measured, or synthetic rows, which have no rating of anybody's
         return None, None
     own, model, drawn = (utility[f"{n}_rmse"] for n in ("target_deviation", "original", "random_group"))
     lost = own - model
     return round(lost, 6), round(lost / (drawn - model), 6) if drawn > model else None
+
+
+def _ranking(utility: dict[str, Any]) -> dict[str, float | None]:
+    found = utility.get("ranking") or {}
+    names = {
+        "own_ndcg": "own_history_ndcg",
+        "group_ndcg": "group_history_ndcg",
+        "popularity_ndcg": "popularity_ndcg",
+    }
+    return {ours: found.get(name) for ours, name in names.items()}
 
 
 def _worst(checks: list[dict[str, Any]]) -> tuple[float | None, str | None]:

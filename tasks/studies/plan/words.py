@@ -44,3 +44,21 @@ def outcome(trial: dict[str, Any]) -> str:
     if trial["passed"]:
         return "passed" + (", on the frontier" if trial["on_frontier"] else "")
     return f"refused: {', '.join(trial['failed']) or trial['why']}"
+
+
+def other_ways(answer: dict[str, Any]) -> str | None:
+    """Say which other ways to release pass; None where none was tried. What they promise differs, so none is chosen."""
+    tried, left_out = answer["others"], answer["others_left_out"]
+    if not tried and not left_out:
+        return None
+    passed = [one["entry"] for one in tried if one["passed"]]
+    said = f"Other ways to release, tried once each: {', '.join(passed) if passed else 'none'} passed"
+    if left_out:
+        said += f"; no time for {', '.join(left_out)}"
+    return f"{said}. What they promise differs, so the choice is yours; see docs/methods.md and docs/dp.md."
+
+
+def lists(trial: dict[str, Any]) -> str:
+    """Return nDCG@10 with own history, with the group's, and by popularity."""
+    names = ("own_ndcg", "group_ndcg", "popularity_ndcg")
+    return " / ".join("–" if trial[name] is None else f"{trial[name]:.3f}" for name in names)

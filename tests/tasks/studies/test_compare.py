@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import stat
 import time
@@ -25,6 +26,7 @@ from tasks.store import Store, read_json, write_json
 from tasks.studies.compare import utility
 from tasks.studies.compare.comparison import PREFIX, _place, compare
 from tasks.studies.compare.entries import parse_entries
+from tasks.studies.compare.page import verdict, write_page
 from tasks.studies.compare.plot import draw, label
 from tests.conftest import SNAPSHOT
 
@@ -466,6 +468,39 @@ def test_no_id_is_in_answer_or_plot(compared):
     assert "person-" not in json.dumps(answer)
     assert "person-" not in plot.read_text()
     assert stat.S_IMODE(plot.stat().st_mode) == 0o644
+
+
+@pytest.mark.slow
+def test_the_page_stands_alone_and_shows_every_entry(compared, tmp_path):
+    answer, _, _ = compared
+    write_page(answer, "films <b>", tmp_path / "compare.html")
+    text = (tmp_path / "compare.html").read_text()
+    assert "films &lt;b&gt;" in text
+    assert "person-" not in text
+    assert "predictive-simple (k 8)" in text
+    assert "original, names removed" in text
+    assert not re.search(r"(src|href)=\"(?!data:)|https?://|@import|url\(", text)
+    assert stat.S_IMODE((tmp_path / "compare.html").stat().st_mode) == 0o644
+    write_page({**answer, "rows": []}, "none", tmp_path / "none.html")
+    assert "No method that was tried passes the gate." in (tmp_path / "none.html").read_text()
+
+
+def test_the_verdict_names_the_best_of_those_that_pass():
+    def row(method, status, rmse, own):
+        ranking = {"own_history_ndcg": own}
+        return {
+            "method": method,
+            "settings": {},
+            "status": status,
+            "utility": {"rmse": rmse, "ranking": ranking},
+        }
+
+    rows = [row("a", "passed", 0.9, 0.1), row("b", "passed", 1.0, 0.2), row("c", "refused", 0.1, 0.9)]
+    said = verdict(rows)
+    assert said.startswith("2 of 3 pass the gate: a, b.")
+    assert "history of their own: b." in said
+    assert "accurate ratings: a." in said
+    assert "accurate" not in verdict(rows[1:])  # one alone is compared with nothing
 
 
 @pytest.mark.slow

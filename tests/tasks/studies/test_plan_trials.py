@@ -30,10 +30,13 @@ def plan(tmp_path, monkeypatch, capsys):
     file = tmp_path / "films.toml"
     file.write_text(FILE)
 
-    def run(rule, *arguments, cpu=10.0):
+    def run(rule, *arguments, cpu=10.0, others=False):
         asked = []
 
         def made(run, ingest, config, values):
+            if not values:  # another way to release
+                asked.append((config.privacy.method, config.privacy.support))
+                return Trial({}, True, (), None, None, None, None, None, cpu, 0.2, None, 0.1)
             failed, lost = rule(*values.values())
             asked.append(tuple(values.values()))
             return Trial(values, not failed, tuple(failed), None, 0.1, "scoring", lost, 0.1, cpu)
@@ -41,7 +44,8 @@ def plan(tmp_path, monkeypatch, capsys):
         monkeypatch.setattr(trials, "_try", made)
         capsys.readouterr()
         store = ["--snapshot", "2026-01-01", "--store", str(tmp_path / "store")]
-        code = main(["plan", str(file), *store, *arguments, "--json"])
+        alone = [] if others else ["--settings-only"]
+        code = main(["plan", str(file), *store, *alone, *arguments, "--json"])
         return code, json.loads(capsys.readouterr().out), asked
 
     run.file, run.store = file, tmp_path / "store"
@@ -103,6 +107,27 @@ def test_the_setting_is_written_and_the_page_too(plan, tmp_path):
     assert (answer["written"], answer["own_is_cheapest"], asked[0]) == (None, True, (5, 3, 0.05))
 
 
+def test_other_ways_are_tried_in_the_time_that_is_left_and_none_is_chosen(plan, tmp_path):
+    page = tmp_path / "plan.html"
+    code, answer, asked = plan(lambda k, c, step: ([], step), "--html", str(page), others=True)
+    assert code == 0
+    assert answer["cheapest"]["values"]["privacy.k"] == 5
+    ways = [one["entry"] for one in answer["others"]]
+    assert ways[-3:] == ["dp-synthetic:epsilon=1", "dp-synthetic:epsilon=3", "dp-synthetic:epsilon=10"]
+    assert {"predictive-simple", "microaggregation", "predictive-padded:k=20:support=true"} <= set(ways)
+    assert "predictive-padded" not in ways  # the release file's own
+    assert asked[-1] == ("dp-synthetic", False)
+    assert ("predictive-padded", True) in asked
+    assert "0.200 / – / 0.100" in page.read_text()
+    assert "the choice is yours" in page.read_text()
+
+
+def test_other_ways_without_time_are_named(plan):
+    _, answer, _ = plan(lambda k, c, step: ([], step), "--minutes", "1", cpu=1e6, others=True)
+    assert answer["others"] == []
+    assert "dp-synthetic:epsilon=3" in answer["others_left_out"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [(["--html", "/nowhere/x.html"], "no page can be written"), (["--minutes", "0"], "there is no time")],
@@ -131,6 +156,7 @@ def test_a_real_search_on_few_people(tmp_path, monkeypatch, capsys):
         "privacy.rating_step=0.1",
         "--vary",
         "privacy.k=5",
+        "--settings-only",
     ]
     asked = ["plan", str(file), "--snapshot", "2026-01-01", "--store", str(tmp_path / "store"), *only]
     code = main(asked)
