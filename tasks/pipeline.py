@@ -34,6 +34,7 @@ from tasks.errors import UsageError, is_full, room_in
 from tasks.keys import NoiseKey, OwnerKey
 from tasks.progress import Progress, StepProgress, log_progress
 from tasks.store import (
+    STEP_TIMES,
     Store,
     code_digest,
     digest_of,
@@ -329,7 +330,8 @@ def _execute(name: str, release: Run) -> dict[str, Any]:
                 restrict(out)
                 files = files_below(out)
                 closing = {"step": name, "key": key, "code": code_version(), "counts": counts, "files": files}
-                write_json(out / "step.json", {**closing, "cpu_seconds": cpu_seconds()})
+                write_json(out / STEP_TIMES, {"step": name, "cpu_seconds": cpu_seconds()})
+                write_json(out / "step.json", closing)
             reference = _finished(out, key)
             assert reference is not None
     return reference

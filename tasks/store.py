@@ -19,6 +19,7 @@ from typing import Any
 from tasks.errors import DiskFull, UsageError, is_full
 
 PRIVATE_UMASK = 0o077
+STEP_TIMES = ".times.json"  # of a step; hidden, because the files of a repeated step have the same bytes
 
 
 class Store:

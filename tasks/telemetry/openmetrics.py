@@ -16,7 +16,7 @@ from tasks.config import ReleaseConfig
 from tasks.series.calendar import STATES, calendar
 from tasks.series.ledger import Ledger
 from tasks.series.overview import describe
-from tasks.store import Store, read_json
+from tasks.store import STEP_TIMES, Store, read_json
 
 HELP = {
     "murmur_snapshots": "Snapshots of a release by state.",
@@ -108,9 +108,9 @@ def _verdict(figures: Figures, name: str, verdict: dict[str, Any]) -> None:
 
 def _steps(figures: Figures, name: str, work: Path) -> None:
     """Add the CPU time of steps whose results are still there (`release.retention_days`)."""
-    for closing in sorted(work.glob("*/step.json")):
-        step = read_json(closing)
-        figures.add("murmur_step_cpu_seconds", step.get("cpu_seconds"), release=name, step=step["step"])
+    for times in sorted(work.glob(f"*/{STEP_TIMES}")):
+        step = read_json(times)
+        figures.add("murmur_step_cpu_seconds", step["cpu_seconds"], release=name, step=step["step"])
 
 
 def _population(figures: Figures, config: ReleaseConfig, store: Store) -> None:

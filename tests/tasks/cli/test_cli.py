@@ -614,7 +614,9 @@ def test_bad_input_ends_with_2_and_the_line(tmp_path, capsys):
 def test_a_refused_run_ends_with_3_and_says_why(releases, tmp_path, capsys):
     config, _ = releases("padded")
     path = tmp_path / "c.toml"
-    path.write_text(config.read_text() + "min_contributors = 1\n[padding]\nkeep_observed = true\n")
+    # What `recovery` measures on so few people depends on the CPU type; this limit is exceeded on all.
+    leaking = "min_contributors = 1\n[padding]\nkeep_observed = true\n[gate]\nrecovery = 0.2\n"
+    path.write_text(config.read_text() + leaking)
     code, answer, err = murmur(
         capsys, "run", str(path), "--snapshot", "2026-01-01", "--store", str(tmp_path / "s")
     )

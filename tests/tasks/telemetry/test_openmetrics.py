@@ -7,7 +7,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tasks.cli import main
 from tasks.config import parse
-from tasks.store import Store, read_json, write_json
+from tasks.store import STEP_TIMES, Store, read_json, write_json
 from tasks.telemetry.openmetrics import metrics
 from tests.tasks.series.made_series import POPULATION, make_candidate, publish_candidate
 
@@ -50,7 +50,7 @@ def store(tmp_path, monkeypatch):
     (own / "work" / "padding").mkdir(parents=True)
     verdict = {"passed": False, "failed": ["scoreboard-rh"], "attempts": 3, "checks": CHECKS}
     write_json(own / "verdict.json", verdict)
-    write_json(own / "work" / "padding" / "step.json", {"step": "padding", "cpu_seconds": 1.25})
+    write_json(own / "work" / "padding" / STEP_TIMES, {"step": "padding", "cpu_seconds": 1.25})
     return store
 
 
