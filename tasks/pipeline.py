@@ -30,7 +30,7 @@ from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
 from tasks.data.approval import awaits_approval, is_approved, require_same
 from tasks.engine import Engine, engine
-from tasks.errors import UsageError, is_full, room_in
+from tasks.errors import UsageError, room_in
 from tasks.keys import NoiseKey, OwnerKey
 from tasks.progress import Progress, StepProgress, log_progress
 from tasks.store import (
@@ -42,6 +42,7 @@ from tasks.store import (
     owner_only,
     read_json,
     remove,
+    removed_if_full,
     restrict,
     write_json,
 )
@@ -317,7 +318,7 @@ def _execute(name: str, release: Run) -> dict[str, Any]:
         if reference is None:
             remove(out)
             places = {needed: Path(reference["path"]) for needed, reference in inputs.items()}
-            with log_cpu_time(name, release) as cpu_seconds, _removed_if_disk_full(out):
+            with log_cpu_time(name, release), removed_if_full(out):
                 out.mkdir(parents=True)
                 progress = StepProgress(release.title(name), release.progress)
                 idle = _nothing_to_do(name, inputs)
@@ -330,8 +331,8 @@ def _execute(name: str, release: Run) -> dict[str, Any]:
                 restrict(out)
                 files = files_below(out)
                 closing = {"step": name, "key": key, "code": code_version(), "counts": counts, "files": files}
-                write_json(out / STEP_TIMES, {"step": name, "cpu_seconds": cpu_seconds()})
                 write_json(out / "step.json", closing)
+            write_json(out / STEP_TIMES, {"step": name, "cpu_seconds": release.seconds[release.title(name)]})
             reference = _finished(out, key)
             assert reference is not None
     return reference
@@ -421,24 +422,13 @@ def _finished(out: Path, key: str) -> dict[str, Any] | None:
 
 
 @contextlib.contextmanager
-def _removed_if_disk_full(out: Path) -> Iterator[None]:
-    """Remove what a step wrote before the disk was full, so that it takes no space."""
-    try:
-        yield
-    except Exception as problem:
-        if is_full(problem):
-            remove(out)
-        raise
-
-
-@contextlib.contextmanager
-def log_cpu_time(step: str, release: Run) -> Iterator[Callable[[], float]]:
-    """Log a step and add up its CPU seconds, including those of the Dask workers; yield what they are so far."""
+def log_cpu_time(step: str, release: Run) -> Iterator[None]:
+    """Log a step and add up its CPU seconds, including those of the Dask workers."""
     name = release.title(step)
     before, wall = release.engine.cpu_seconds(), time.monotonic()
     try:
         with release.watch(name):
-            yield lambda: round(release.engine.cpu_seconds() - before, 3)
+            yield
     finally:
         cpu = release.engine.cpu_seconds() - before
         release.seconds[name] = round(release.seconds.get(name, 0.0) + cpu, 3)

@@ -170,6 +170,17 @@ def remove(directory: Path) -> None:
     shutil.rmtree(directory, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def removed_if_full(directory: Path) -> Iterator[None]:
+    """Remove what was written to a directory before the disk was full, so that it takes no space."""
+    try:
+        yield
+    except Exception as problem:
+        if is_full(problem):
+            remove(directory)
+        raise
+
+
 def code_digest(*packages: Path) -> str:
     """Return a digest of every file of these packages, templates and settings included, but not of compiled files."""
     sources = {

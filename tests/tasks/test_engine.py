@@ -272,7 +272,10 @@ def test_ctrl_c_ends_this_process_and_no_worker_prints_a_traceback(tmp_path):
     assert done.stderr == ""
 
 
-def test_an_interrupt_is_held_until_the_block_ends():
+def test_an_interrupt_is_held_until_the_block_ends(request):
+    # Another test of this process may have installed the stack's handler.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     seen = []
 
     def interrupted():
