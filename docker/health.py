@@ -15,13 +15,19 @@ SECRETS = Path("/run/secrets")
 API = "http://api-server:8080/api/v2/monitor/health"
 
 
-def dask_answers(port: int, secrets: Path = SECRETS) -> bool:
-    """Test whether a Dask process on this port of this container proves that it has our certificate."""
+def dask_answers(port: int, secrets: Path = SECRETS, host: str = "") -> bool:
+    """Test whether a Dask process on this port of this container proves that it has our certificate.
+
+    Workers and nannies listen on the container's own address, not on loopback.
+    """
     certificate, key = str(secrets / "dask_certificate"), str(secrets / "dask_key")
     context = ssl.create_default_context(cafile=certificate)
     context.check_hostname = False  # the certificate names nobody: only its owner has the key
     context.load_cert_chain(certificate, key)
-    with socket.create_connection(("127.0.0.1", port), SECONDS) as plain, context.wrap_socket(plain):
+    with (
+        socket.create_connection((host or socket.gethostname(), port), SECONDS) as plain,
+        context.wrap_socket(plain),
+    ):
         return True
 
 

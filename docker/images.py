@@ -51,8 +51,8 @@ def published_names() -> tuple[str, str]:
     return python[1], postgres[1]
 
 
-def build(engine: Engine, version: str) -> Images:
-    """Build the image and return its name, with those of its surroundings."""
+def build(engine: Engine, image: str, *, is_built: bool = False) -> Images:
+    """Build the image, unless that is done, and return its name with what surrounds it."""
     python, postgres = published_names()
     base = "published"
     if not all(_pull(engine, image) for image in (python, postgres)):
@@ -60,7 +60,8 @@ def build(engine: Engine, version: str) -> Images:
         for image in (python, postgres):
             if not engine.has_image(image):
                 make_from_debian(engine, image)
-    image = f"{BUILT}:{version}"
+    if is_built:
+        return Images(image, postgres, base)
     with tempfile.TemporaryDirectory(prefix="murmuration-wheels-") as wheels:
         download_wheels(Path(wheels))
         options = ["--isolation=chroot", "--layers=false"] if engine.is_podman else []

@@ -25,7 +25,7 @@ from benchmarks.same_release import find_differences, find_releases
 from docker import confinement
 from docker.compose_file import read
 from docker.containers import STOPPING, ContainerError, Engine, Project, find_engine, removed_afterwards
-from docker.images import Images, build
+from docker.images import BUILT, Images, build
 from docker.secret_files import UI_USER, make_secrets
 from tasks.errors import MurmurError
 from tasks.stack.client import AirflowClient, ApiError
@@ -74,7 +74,8 @@ class Record:
 def main(arguments: list[str] | None = None) -> int:
     """Run everything; return 0 only where all of it held."""
     parser = argparse.ArgumentParser(prog="python -m docker.run_topology", description=__doc__)
-    parser.add_argument("--keep-images", action="store_true", help="keep the image that was built")
+    parser.add_argument("--keep-image", action="store_true", help="keep the image that was built")
+    parser.add_argument("--image", help="run an image that was built before, such as murmuration:run-4711")
     options = parser.parse_args(arguments)
     record = Record()
     for number in STOPPING:
@@ -83,10 +84,10 @@ def main(arguments: list[str] | None = None) -> int:
         engine = find_engine(STORAGE)
         with tempfile.TemporaryDirectory(prefix="murmuration-topology-") as place:
             try:
-                run(engine, Path(place), record)
+                run(engine, Path(place), record, options.image)
             finally:
-                if not options.keep_images:
-                    engine.call("rmi", "--force", f"murmuration:{_version()}", check=False)
+                if not (options.keep_image or options.image):
+                    engine.call("rmi", "--force", f"{BUILT}:{_version()}", check=False)
     except MurmurError as error:
         record(f"failed: {error}")
         if isinstance(error.__context__, MurmurError):  # the removal failed after something else had
@@ -99,10 +100,10 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def run(engine: Engine, place: Path, record: Record) -> None:
+def run(engine: Engine, place: Path, record: Record, image: str | None = None) -> None:
     """Build, start, publish, look, compare."""
     record(f"building with {engine.text('--version')}")
-    images = build(engine, _version())
+    images = build(engine, image or f"{BUILT}:{_version()}", is_built=bool(image))
     megabytes = int(engine.text("image", "inspect", "--format", "{{.Size}}", images.services)) / 1e6
     record(f"built {images.services} on {images.base}: {megabytes:,.0f} MB")
     variables, secrets = prepare(place, images)

@@ -1,4 +1,4 @@
-"""Remove from an environment what no program needs at run time: tests of packages, headers, sources of extensions.
+"""Remove from an environment what no program needs at run time: tests, headers, sources, two libraries of Arrow.
 
 The Dockerfile runs it. A package whose code imports one of these fails in `make containers`.
 """
@@ -9,7 +9,9 @@ import sysconfig
 from pathlib import Path
 
 DIRECTORIES = ("tests", "test")  # of packages, where they are packages themselves
-PLACES = ("pyarrow/include", "pyarrow/src", "pyarrow/tests", "numpy/_core/include")
+PLACES = ("pyarrow/include", "pyarrow/src", "numpy/_core/include")
+# Arrow's network service and foreign query plans: nothing here imports them.
+LIBRARIES = ("pyarrow/*_flight*.so*", "pyarrow/*_substrait*.so*")
 SOURCES = ("*.c", "*.cc", "*.cpp", "*.h", "*.hpp", "*.pyx", "*.pxd", "*.pyi", "*.a", "*.js.map")
 
 
@@ -23,7 +25,7 @@ def trim(packages: Path) -> int:
         if directory.is_dir():
             removed += sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
             shutil.rmtree(directory)
-    for pattern in SOURCES:
+    for pattern in (*SOURCES, *LIBRARIES):
         for file in packages.rglob(pattern):
             removed += file.stat().st_size
             file.unlink()

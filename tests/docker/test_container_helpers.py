@@ -48,11 +48,11 @@ def test_a_dask_process_is_healthy_only_with_our_certificate(tmp_path):
         directory.mkdir()
         make_dask_files(directory)
     with tls_server(ours) as port:
-        assert health.dask_answers(port, ours)
+        assert health.dask_answers(port, ours, "127.0.0.1")
         with pytest.raises(ssl.SSLError):
-            health.dask_answers(port, theirs)
+            health.dask_answers(port, theirs, "127.0.0.1")
     with pytest.raises(OSError):
-        health.dask_answers(port, ours)
+        health.dask_answers(port, ours, "127.0.0.1")
 
 
 def test_health_of_airflow_is_that_of_the_component(capsys):
