@@ -20,10 +20,10 @@ DASK_MANNERS = {"plain", "no certificate", "a certificate of its own"}
 # Read with a shell alone, which PostgreSQL's image has, too. The kernel's files for limits are those of cgroups 1 or 2.
 LOOK = r"""
 grep -E '^(Uid|CapEff|CapBnd|NoNewPrivs):' /proc/self/status
-(cat /sys/fs/cgroup/memory.max || cat /sys/fs/cgroup/memory/memory.limit_in_bytes) 2>/dev/null | sed 's/^/memory: /'
-(cat /sys/fs/cgroup/pids.max || cat /sys/fs/cgroup/pids/pids.max) 2>/dev/null | sed 's/^/pids: /'
-(cat /sys/fs/cgroup/cpu.max || (cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu/cpu.cfs_period_us \
-    | tr '\n' ' ')) 2>/dev/null | sed 's/^/cpu: /'
+cd /sys/fs/cgroup
+echo "memory: $(cat memory.max 2>/dev/null || cat memory/memory.limit_in_bytes)"
+echo "pids: $(cat pids.max 2>/dev/null || cat pids/pids.max)"
+echo "cpu: $(cat cpu.max 2>/dev/null || echo $(cat cpu/cpu.cfs_quota_us cpu/cpu.cfs_period_us))"
 echo "root: $(grep -E '^[^ ]+ / ' /proc/mounts | cut -d ' ' -f 4 | cut -d , -f 1)"
 (: > /written) 2>/dev/null && echo 'written: yes' || echo 'written: no'
 """

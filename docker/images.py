@@ -55,11 +55,11 @@ def build(engine: Engine, image: str, *, is_built: bool = False) -> Images:
     """Build the image, unless that is done, and return its name with what surrounds it."""
     python, postgres = published_names()
     base = "published"
-    if not all(_pull(engine, image) for image in (python, postgres)):
+    if not all(_pull(engine, one) for one in (python, postgres)):
         base, python, postgres = "Debian packages", f"{PYTHON}:{RELEASE}", f"{POSTGRES}:{RELEASE}"
-        for image in (python, postgres):
-            if not engine.has_image(image):
-                make_from_debian(engine, image)
+        for made in (python, postgres):
+            if not engine.has_image(made):
+                make_from_debian(engine, made)
     if is_built:
         return Images(image, postgres, base)
     with tempfile.TemporaryDirectory(prefix="murmuration-wheels-") as wheels:

@@ -111,25 +111,26 @@ def run(engine: Engine, place: Path, record: Record, image: str | None = None) -
     with removed_afterwards(Project(engine, topology, f"murmuration-{os.getpid()}")) as project:
         for service, seconds in project.start():
             record(f"started {service} ({seconds:.0f} s)")
-        for service, described in topology.services.items():
-            if described.health:
-                project.wait(service)
-        record("all services are healthy")
-        url = f"http://127.0.0.1:{variables['AIRFLOW_PORT']}"
-        client = AirflowClient(url, login=lambda: (UI_USER, _password(secrets)))
-        publish(project, client, record)
-        for service, described in topology.services.items():
-            if described.health:
-                record(
-                    f"confined as compose.yaml says: {service} {confinement.look_inside(project, service)}"
-                )
-        record(f"Airflow answers {confinement.ask_the_ui(url, secrets / 'airflow_passwords.json')}")
-        for address, found in confinement.knock_at_dask(project, images.services, secrets).items():
-            record(f"{address}: {found}")
-        record(f"no secret in {confinement.find_secrets_in_logs(project, secrets):,} bytes of logs")
-        copy_store(project, place / "containers")
+        examine(project, images, int(variables["AIRFLOW_PORT"]), place, record)
     record("everything is removed; the same snapshots by `murmur run`")
     compare(place, secrets / "pseudonym_key", record)
+
+
+def examine(project: Project, images: Images, port: int, place: Path, record: Record) -> None:
+    """Publish with the services that run, look at them from inside and outside, and copy the store."""
+    secrets, url = place / "secrets", f"http://127.0.0.1:{port}"
+    long_running = [name for name, service in project.topology.services.items() if service.health]
+    for service in long_running:
+        project.wait(service)
+    record("all services are healthy")
+    for service in long_running:
+        record(f"confined as compose.yaml says: {service} {confinement.look_inside(project, service)}")
+    record(f"Airflow answers {confinement.ask_the_ui(url, secrets / 'airflow_passwords.json')}")
+    for address, found in confinement.knock_at_dask(project, images.services, secrets).items():
+        record(f"{address}: {found}")
+    publish(project, AirflowClient(url, login=lambda: (UI_USER, _password(secrets))), record)
+    record(f"no secret in {confinement.find_secrets_in_logs(project, secrets):,} bytes of logs")
+    copy_store(project, place / "containers")
 
 
 def prepare(place: Path, images: Images) -> tuple[dict[str, str], Path]:
