@@ -5,6 +5,7 @@ Everything made carries the project's label, so that what a killed program left 
 
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -83,17 +84,22 @@ class Engine:
 
 def find_engine(storage: Path) -> Engine:
     """Return Docker where its daemon answers, else Podman with images and containers below `storage`."""
+    engine = None
     if shutil.which("docker") and Engine("docker").call("info", check=False).returncode == 0:
-        return Engine("docker")
-    if not shutil.which("podman"):
+        engine = Engine("docker")
+    elif not shutil.which("podman"):
         raise ContainerError(
             "neither Docker nor Podman can be used",
             where="PATH",
             remedy="start Docker's daemon, or install podman (on Debian: apt install podman runc)",
         )
     if os.geteuid() != 0:
-        raise ContainerError("Podman is only used as root here", where="podman", remedy="run make as root")
-    return Engine("podman", _podman_environment(storage))
+        raise ContainerError(
+            "only root can give secrets to the containers' user and kill their processes",
+            where=f"uid {os.geteuid()}",
+            remedy="run make as root",
+        )
+    return engine or Engine("podman", _podman_environment(storage))
 
 
 def _podman_environment(storage: Path) -> dict[str, str]:
@@ -273,6 +279,24 @@ class Project:
         """Return what the engine still lists with this project's label."""
         label = f"--filter=label={LABEL}={self.name}"
         return [one for kind in kinds for one in self.engine.text(*LISTINGS[kind], "--quiet", label).split()]
+
+
+def project_name(process: int) -> str:
+    """Return the name of the project of a process of this machine."""
+    return f"murmuration-{process}"
+
+
+def remove_abandoned(engine: Engine) -> list[str]:
+    """Remove the projects of processes that were killed before they could do so, and return their names."""
+    listed = [
+        engine.text(*LISTINGS[kind], f"--filter=label={LABEL}", f"--format={{{{.{field}}}}}")
+        for kind, field in (("container", "Names"), ("network", "Name"), ("volume", "Name"))
+    ]
+    processes = {int(found) for found in re.findall(rf"\b{project_name(0)[:-1]}(\d+)", "\n".join(listed))}
+    names = [project_name(one) for one in sorted(processes) if not Path(f"/proc/{one}").exists()]
+    for name in names:
+        Project(engine, Topology({}, {}, []), name).remove()
+    return names
 
 
 @contextmanager

@@ -24,7 +24,16 @@ from typing import Any, NoReturn
 from benchmarks.same_release import find_differences, find_releases
 from docker import confinement
 from docker.compose_file import read
-from docker.containers import STOPPING, ContainerError, Engine, Project, find_engine, removed_afterwards
+from docker.containers import (
+    STOPPING,
+    ContainerError,
+    Engine,
+    Project,
+    find_engine,
+    project_name,
+    remove_abandoned,
+    removed_afterwards,
+)
 from docker.images import BUILT, Images, build
 from docker.secret_files import UI_USER, make_secrets
 from tasks.errors import MurmurError
@@ -102,13 +111,15 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run(engine: Engine, place: Path, record: Record, image: str | None = None) -> None:
     """Build, start, publish, look, compare."""
+    for name in remove_abandoned(engine):
+        record(f"removed what {name} had left")
     record(f"building with {engine.text('--version')}")
     images = build(engine, image or f"{BUILT}:{_version()}", is_built=bool(image))
     megabytes = int(engine.text("image", "inspect", "--format", "{{.Size}}", images.services)) / 1e6
     record(f"built {images.services} on {images.base}: {megabytes:,.0f} MB")
     variables, secrets = prepare(place, images)
     topology = read(HERE / "compose.yaml", variables)
-    with removed_afterwards(Project(engine, topology, f"murmuration-{os.getpid()}")) as project:
+    with removed_afterwards(Project(engine, topology, project_name(os.getpid()))) as project:
         for service, seconds in project.start():
             record(f"started {service} ({seconds:.0f} s)")
         examine(project, images, int(variables["AIRFLOW_PORT"]), place, record)

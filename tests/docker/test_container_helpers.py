@@ -3,6 +3,7 @@
 import contextlib
 import http.server
 import json
+import os
 import socket
 import ssl
 import threading
@@ -12,7 +13,14 @@ import pytest
 from docker import health
 from docker.compose_file import Topology
 from docker.confinement import read_look
-from docker.containers import ContainerError, Engine, Project, find_engine, removed_afterwards
+from docker.containers import (
+    ContainerError,
+    Engine,
+    Project,
+    find_engine,
+    remove_abandoned,
+    removed_afterwards,
+)
 from docker.run_topology import differing_files
 from docker.secret_files import main, make_secrets
 from docker.trim_packages import trim
@@ -159,6 +167,18 @@ def test_a_project_is_removed_also_when_it_fails(tmp_path, monkeypatch):
     assert "network create --label=murmuration.project=p --internal p_backend" in calls
     assert "rm --force --volumes left-behind" in calls
     assert calls.count("--filter=label=murmuration.project=p") >= 6
+
+
+def test_what_a_killed_run_left_is_removed(tmp_path):
+    program = tmp_path / "fake"
+    program.write_text(FAKE.format(place=tmp_path))
+    program.chmod(0o700)
+    gone = 2**22 + 1  # no process has such a number
+    (tmp_path / "containers").write_text(
+        f"murmuration-{gone}-postgres-1\nmurmuration-{os.getpid()}-postgres-1\n"
+    )
+    assert remove_abandoned(Engine(str(program))) == [f"murmuration-{gone}"]
+    assert f"label=murmuration.project=murmuration-{os.getpid()}" not in (tmp_path / "calls").read_text()
 
 
 def test_what_cannot_be_removed_is_reported(tmp_path):
