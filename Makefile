@@ -14,7 +14,7 @@ export DO_NOT_TRACK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui test quick faults lint ruff format bench bench-netflix bench-page compare sbom audit lock clean
+.PHONY: help setup demo ui test quick faults containers lint ruff format bench bench-netflix bench-page compare sbom audit lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ FAULTS := MURMUR_FAULT_KILLS=200 MURMUR_FAULT_RACES=50
 faults: setup  ## kill -9 a publisher at 200 points between prepare and commit, and 50 races of two publishers (5 minutes)
 	@$(FAULTS) exec $(PYTEST) --numprocesses 2 tests/tasks/series/test_publication.py \
 		tests/tasks/series/test_shared_ledger.py
+
+containers: setup  ## build the image, run docker/compose.yaml with Docker or Podman, publish, attack it, remove all (15 minutes)
+	@exec $(BIN)/python -m docker.run_topology
 
 lint: ruff  ## ruff and mypy
 	$(BIN)/mypy
