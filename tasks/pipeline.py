@@ -28,11 +28,13 @@ from pydantic import SerializeAsAny
 from tasks import methods
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
+from tasks.data.actor import record_trigger
 from tasks.data.approval import awaits_approval, is_approved, require_same
 from tasks.engine import Engine, engine
 from tasks.errors import UsageError, room_in
 from tasks.keys import NoiseKey, OwnerKey
 from tasks.progress import Progress, StepProgress, log_progress
+from tasks.signatures.approvers import Approvers, Rule
 from tasks.store import (
     STEP_TIMES,
     Store,
@@ -226,6 +228,8 @@ def run_step(
 
     if is_already_published(config, snapshot, store):
         log.info("%s %s is published already; its steps' results stay", config.release.name, snapshot)
+    else:
+        _begin(config, snapshot, store)
 
     def attempt() -> dict[str, Any]:
         release = open_run(config, snapshot, store, workers, log_progress)
@@ -252,14 +256,15 @@ def run(
     from tasks.series.repeated import is_already_published
     from tasks.series.replanning import plan_anew
 
-    is_already_published(config, snapshot, store)
+    if not is_already_published(config, snapshot, store):
+        _begin(config, snapshot, store)
 
     def attempt() -> dict[str, Any]:
         opened = open_run(config, snapshot, store, workers, progress or log_progress)
         release = opened if seconds is None else replace(opened, seconds=seconds)
         with exclusive(release.private):
             for name in methods.graph(config):
-                if name == "publish" and config.release.approval:
+                if name == "publish" and config.release.approval and not config.release.approvers:
                     _require_approval(release)
                 reference = execute(name, release)
         return reference
@@ -268,6 +273,15 @@ def run(
     with reported(config, snapshot, store), engine() as workers:
         (progress or log_progress)("workers", 1, 1)
         return plan_anew(attempt, config, snapshot, store)
+
+
+def _begin(config: ReleaseConfig, snapshot: datetime.date, store: Store) -> None:
+    """Hold the release file to the store's rule of approvers, and write down who triggered this run."""
+    asked = config.release
+    wanted = Rule(tuple(asked.approvers), asked.approvals) if asked.approvers else None
+    with owner_only():
+        Approvers(store).require_rule(asked.name, wanted)
+        record_trigger(store.private(asked.name, snapshot), below=store.root)
 
 
 def _require_approval(release: Run) -> None:

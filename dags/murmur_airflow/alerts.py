@@ -54,8 +54,9 @@ def message_about_run(event: str, release: str, context: Any) -> dict[str, Any]:
     snapshot = None if moment is None else moment.astimezone(datetime.UTC).date().isoformat()
     message = compose(event, release, snapshot, verdict=_verdict(ti))
     run = airflow_page("dags", ti.dag_id, "runs", ti.run_id)
-    if event == "approval":
-        return message | {"decide": f"{run}/tasks/{APPROVE}/required_actions", "run": run}
+    if event == "approval":  # with release.approvers people decide by signatures, not in the form
+        form = {"decide": f"{run}/tasks/{APPROVE}/required_actions"} if ti.task_id == APPROVE else {}
+        return message | form | {"run": run}
     if isinstance(context.get("exception"), NotApproved):
         message["summary"] = f"{release} {snapshot}: a person rejected it, or nobody answered in time"
     return message | {"task": ti.task_id, "run": run}

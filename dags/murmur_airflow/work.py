@@ -10,6 +10,7 @@ from typing import Any
 from murmur_airflow import alerts, verdicts
 from murmur_airflow.outcome import explained, report_page, stopped
 from tasks.config import ReleaseConfig, snapshot_date
+from tasks.data.actor import Actor
 from tasks.engine import workers_wanted
 from tasks.errors import Refused, UsageError
 from tasks.store import Store
@@ -112,6 +113,12 @@ def look(config: ReleaseConfig) -> dict[str, Any]:
         return {"late": None, "sent": []}
     message = alerts.compose("late", config.release.name, late)
     return {"late": late, "sent": alerts.send(config.alerts, message)}
+
+
+def actor_of(context: Any) -> Actor:
+    """Return who triggered the run of a task; a run that its schedule began was triggered by nobody."""
+    dag_run = context["dag_run"]
+    return Actor(dag_run.triggering_user_name, "airflow", dag_run.run_id)
 
 
 def snapshot_of(logical_date: datetime.datetime | None) -> datetime.date:

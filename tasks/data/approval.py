@@ -1,17 +1,22 @@
 """Hold a person's approval of a candidate: who let exactly these bytes out, and when.
 
 With `release.approval = true` a release that passed the gate is published only when a person approves it: in Airflow
-(the task `approve`), or with `murmur approve`, which leaves the record described here in the private directory.
+(the task `approve`), or with `murmur approve`, which leaves the record described here in the private directory. With
+`release.approvers` the signatures of several people are needed (tasks/signatures/approvals.py); publication itself
+asks for them here.
 """
 
 import datetime
 import os
-import pwd
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tasks.data.actor import account_name, acting, triggers_of
 from tasks.errors import Refused, UsageError
+from tasks.signatures.approvals import Count, Subject, count_approvals, missing
+from tasks.signatures.approvers import Approvers, Rule
 from tasks.store import Store, digest_of, files_below, read_json, write_json
 
 RECORD = "approval.json"
@@ -153,12 +158,38 @@ def require_same(found: str, approved: str, private: Path) -> None:
         )
 
 
-def account_name() -> str:
-    """Return the name of the account that runs this process; an account without a name is called by its number."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
+def require_signatures(store: Store, published: Path, private: Path, validated: Path) -> None:
+    """Refuse to publish a candidate that too few of the release's approvers have signed.
+
+    Publication calls this under its lock, whoever runs it: no state of a task in Airflow is asked. A release that is
+    published already stays as it is.
+    """
+    rule = Approvers(store).rule_of(published.parent.name)
+    if rule is None or (published / "manifest.json").exists():
+        return
+    digest = digest_of(read_json(validated / "step.json")["files"])
+    publisher = acting().name
+    count = count_signatures(store, private, digest, rule, {publisher} if publisher else set())
+    if lines := list(missing(rule, count)):
+        raise AwaitsApproval(
+            "; ".join(lines),
+            where=f"report {validated / 'candidate' / 'report.html'}",
+            remedy=f"each approver reads the report and runs: murmur approve {validated / 'candidate'} --key FILE; "
+            "then somebody who is no approver of it runs this step again",
+        )
+
+
+def count_signatures(
+    store: Store, private: Path, digest: str, rule: Rule, publishers: Collection[str] = ()
+) -> Count:
+    """Count the signatures over a candidate in a release's private directory; whoever publishes it is no approver."""
+    return count_approvals(
+        private,
+        Subject(private.parent.name, private.name, digest),
+        rule,
+        Approvers(store).people(),
+        triggers=triggers_of(private) | set(publishers),
+    )
 
 
 def awaits_approval(release: str, validated: Path) -> AwaitsApproval:

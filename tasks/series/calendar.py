@@ -140,7 +140,7 @@ def _day(
         return replace(known_as, state="unfinished" if _is_begun(own / day) else "missing")
     if not verdict["passed"]:
         return replace(known_as, state="refused", failed=tuple(verdict.get("failed", ())))
-    if config.release.approval:
+    if config.release.needs_approval:
         return replace(known_as, state="approval")
     return replace(known_as, state="unfinished", note="the gate passed it, and it was not published")
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from tasks.data.approval import require_signatures
 from tasks.errors import MurmurError, Refused, room_in
 from tasks.series.entry import has_entry, population_of, read_entry
 from tasks.series.file_check import unknown_releases
@@ -72,11 +73,13 @@ def publish(
         with exclusive(store, population_of(places.owner / ENTRY)) as ledger:
             # Inside the lock: another run may have written here while this one waited.
             manifest = _manifest_as_judged(validated)
+            require_signatures(store, published, private, validated)
             progress(1, 4)
             publish_within(ledger, store, places, manifest, progress, code=code)
     else:
         with _locked(store):
             manifest = _manifest_as_judged(validated)
+            require_signatures(store, published, private, validated)
             progress(1, 4)
             if not _is_published(published, manifest):
                 _put_in_place(store, places, manifest, progress, code)
