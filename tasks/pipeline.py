@@ -28,13 +28,11 @@ from pydantic import SerializeAsAny
 from tasks import methods
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
-from tasks.data.actor import record_trigger
-from tasks.data.approval import awaits_approval, is_approved, require_same
+from tasks.data.approval import awaits_approval, begin_run, is_approved, require_same
 from tasks.engine import Engine, engine
 from tasks.errors import UsageError, room_in
 from tasks.keys import NoiseKey, OwnerKey
 from tasks.progress import Progress, StepProgress, log_progress
-from tasks.signatures.approvers import Approvers, Rule
 from tasks.store import (
     STEP_TIMES,
     Store,
@@ -229,7 +227,7 @@ def run_step(
     if is_already_published(config, snapshot, store):
         log.info("%s %s is published already; its steps' results stay", config.release.name, snapshot)
     else:
-        _begin(config, snapshot, store)
+        begin_run(config, snapshot, store)
 
     def attempt() -> dict[str, Any]:
         release = open_run(config, snapshot, store, workers, log_progress)
@@ -257,7 +255,7 @@ def run(
     from tasks.series.replanning import plan_anew
 
     if not is_already_published(config, snapshot, store):
-        _begin(config, snapshot, store)
+        begin_run(config, snapshot, store)
 
     def attempt() -> dict[str, Any]:
         opened = open_run(config, snapshot, store, workers, progress or log_progress)
@@ -273,15 +271,6 @@ def run(
     with reported(config, snapshot, store), engine() as workers:
         (progress or log_progress)("workers", 1, 1)
         return plan_anew(attempt, config, snapshot, store)
-
-
-def _begin(config: ReleaseConfig, snapshot: datetime.date, store: Store) -> None:
-    """Hold the release file to the store's rule of approvers, and write down who triggered this run."""
-    asked = config.release
-    wanted = Rule(tuple(asked.approvers), asked.approvals) if asked.approvers else None
-    with owner_only():
-        Approvers(store).require_rule(asked.name, wanted)
-        record_trigger(store.private(asked.name, snapshot), below=store.root)
 
 
 def _require_approval(release: Run) -> None:
