@@ -66,7 +66,8 @@ WITHDRAW = "Withdraw: replace a published snapshot by a tombstone with the reaso
 OVERDUE_DOC = """
 Looks every morning whether the newest snapshot of **{name}** that is due by its schedule has a verdict, and alerts the
 people named in the table `[alerts]` of its release file when it has none {hours} hours after its time. The alert is
-repeated every day until the snapshot is there.
+repeated every day until the snapshot is there. Where `source_days` says when the source deletes a snapshot, there is an
+alert for every one that is missing, from `warning_days` before that on.
 """
 
 OVERDUE = "Look: is the newest due snapshot there?"
@@ -137,7 +138,7 @@ def approval(config: ReleaseConfig) -> BaseOperator:
 
 
 def make_overdue_dag(config: ReleaseConfig) -> DAG:
-    """Return the DAG that looks once a day whether the newest due snapshot has arrived."""
+    """Return the DAG that looks once a day for snapshots that have not arrived."""
     name = config.release.name
     with DAG(
         dag_id=f"overdue_{name}",
@@ -253,5 +254,5 @@ def explain(step: str) -> str:
 for _path, _config in find(RELEASES)[0].items():
     globals()[f"release_{_config.release.name}"] = make_dag(_config, _path.name)
     globals()[f"withdraw_{_config.release.name}"] = make_withdrawal_dag(_config)
-    if _config.is_alerting and _config.release.schedule and "late" in _config.alerts.on:
+    if _config.is_alerting and _config.release.schedule and _config.alerts.looks_daily:
         globals()[f"overdue_{_config.release.name}"] = make_overdue_dag(_config)

@@ -29,6 +29,7 @@ WORDS = {
     "failed": "the run failed; nothing is published",
     "approval": "the gate passed the release; it waits for a person's approval",
     "late": "the snapshot is due and has not arrived",
+    "expiring": "the snapshot is missing, and the source deletes it soon; after that it can never be released",
 }
 
 
@@ -173,6 +174,15 @@ def late_snapshot(config: ReleaseConfig, now: datetime.datetime) -> str | None:
         return None
     states = {day.snapshot: day.state for day in calendar(config, Store(), now)}
     return newest.isoformat() if states.get(newest) in ("missing", "unfinished") else None
+
+
+def expiring_snapshots(config: ReleaseConfig, now: datetime.datetime) -> dict[str, str]:
+    """Return every snapshot without a verdict that the source deletes soon, with the day on which it does."""
+    from tasks.series.calendar import expiring
+    from tasks.store import Store
+
+    found = expiring(config, Store(), now)
+    return {day.snapshot.isoformat(): str(day.source_until) for day, _ in found}
 
 
 def _verdict(ti: Any) -> dict[str, Any] | None:

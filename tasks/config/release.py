@@ -43,6 +43,11 @@ class Release(Settings):
     retention_days: int = Field(
         default=7, ge=1, description="days after which intermediate results are removed"
     )
+    refused_days: int | None = Field(
+        default=None,
+        ge=1,
+        description="days after which a refused candidate is removed with its intermediate results; none: never",
+    )
 
     @model_validator(mode="after")
     def _enough_approvers(self) -> "Release":
