@@ -14,7 +14,7 @@ export DO_NOT_TRACK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui test quick faults containers lint ruff format bench bench-netflix bench-page compare sbom audit lock clean
+.PHONY: help setup demo ui test quick faults containers lint ruff format bench bench-netflix bench-page compare soak sbom audit lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ bench-page: setup  ## docs/benchmarks.md and its plots, from benchmarks/results
 
 compare: setup  ## every method on MovieLens 1M (in MURMUR_DATA): docs/compare.md and its plot (half an hour)
 	@exec $(BIN)/python -m benchmarks.compare
+
+soak: setup  ## publish a small population 200 times, plot memory, files, ledger and CPU time: docs/soak.svg (5 minutes)
+	@$(BIN)/python -m benchmarks.soak --plot docs/soak.svg
 
 sbom: setup  ## build/sbom.json: every package of the image with its hashes, in the format CycloneDX
 	@mkdir -p build

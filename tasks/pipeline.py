@@ -28,7 +28,7 @@ from pydantic import SerializeAsAny
 from tasks import methods
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
-from tasks.data.approval import awaits_approval, is_approved, require_same
+from tasks.data.approval import awaits_approval, begin_run, is_approved, require_same
 from tasks.engine import Engine, engine
 from tasks.errors import UsageError, room_in
 from tasks.keys import NoiseKey, OwnerKey
@@ -226,6 +226,8 @@ def run_step(
 
     if is_already_published(config, snapshot, store):
         log.info("%s %s is published already; its steps' results stay", config.release.name, snapshot)
+    else:
+        begin_run(config, snapshot, store)
 
     def attempt() -> dict[str, Any]:
         release = open_run(config, snapshot, store, workers, log_progress)
@@ -252,14 +254,15 @@ def run(
     from tasks.series.repeated import is_already_published
     from tasks.series.replanning import plan_anew
 
-    is_already_published(config, snapshot, store)
+    if not is_already_published(config, snapshot, store):
+        begin_run(config, snapshot, store)
 
     def attempt() -> dict[str, Any]:
         opened = open_run(config, snapshot, store, workers, progress or log_progress)
         release = opened if seconds is None else replace(opened, seconds=seconds)
         with exclusive(release.private):
             for name in methods.graph(config):
-                if name == "publish" and config.release.approval:
+                if name == "publish" and config.release.approval and not config.release.approvers:
                     _require_approval(release)
                 reference = execute(name, release)
         return reference

@@ -16,9 +16,11 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from tasks.data.approval import approval_of, require_signatures
 from tasks.errors import MurmurError, Refused, room_in
 from tasks.series.entry import has_entry, population_of, read_entry
 from tasks.series.file_check import unknown_releases
+from tasks.series.forgotten import require_nothing_forgotten
 from tasks.series.ledger import Ledger
 from tasks.series.manifests import comparable, manifest_digest
 from tasks.series.rows import Entry, PublishedRelease, parse_directory
@@ -72,11 +74,13 @@ def publish(
         with exclusive(store, population_of(places.owner / ENTRY)) as ledger:
             # Inside the lock: another run may have written here while this one waited.
             manifest = _manifest_as_judged(validated)
+            require_signatures(store, published, private, validated)
             progress(1, 4)
             publish_within(ledger, store, places, manifest, progress, code=code)
     else:
         with _locked(store):
             manifest = _manifest_as_judged(validated)
+            require_signatures(store, published, private, validated)
             progress(1, 4)
             if not _is_published(published, manifest):
                 _put_in_place(store, places, manifest, progress, code)
@@ -91,7 +95,15 @@ def exclusive(store: Store, population: str) -> Iterator[Ledger]:
     """
     with _locked(store), Ledger.open(store, population) as ledger, ledger.exclusive():
         _recover(ledger, store)
+        require_nothing_forgotten(store, ledger)
         yield ledger
+
+
+@contextlib.contextmanager
+def quiet(store: Store) -> Iterator[None]:
+    """Keep publication, withdrawal and erasure by this machine out for a while, as a backup needs it."""
+    with _locked(store):
+        yield
 
 
 def recover(store: Store, population: str) -> list[str]:
@@ -130,7 +142,7 @@ def publish_within(
             ledger.abandon(release_id)
             remove(places.private / ENTRY)
         raise
-    ledger.commit(entry)
+    ledger.commit(entry, approval_of(places.private))
     _crash_point("committed")
     remove(places.private / ENTRY)
 
@@ -171,7 +183,8 @@ def _recover(ledger: Ledger, store: Store) -> list[str]:
                     where=str(kept),
                     remedy="restore this directory from a backup; nothing is published before that",
                 )
-            ledger.commit(_entry(ledger, kept, published, release.manifest, release.code))
+            entry = _entry(ledger, kept, published, release.manifest, release.code)
+            ledger.commit(entry, approval_of(kept.parent))
             completed.append(release.directory)
         else:
             if not _was_public(published):
