@@ -55,9 +55,7 @@ def hold_out(ratings: Path, known: Path, people: int) -> pa.Table:
         liked.append(table.select(["user", "item"]).filter(pc.and_(pa.array(out), wanted)))
     every = pa.concat_tables(liked)
     user = pc.unique(every.column("user"))
-    chosen = np.sort(
-        np.random.default_rng(SEED).choice(len(user), min(people, len(user)), replace=False)
-    )
+    chosen = np.sort(np.random.default_rng(SEED).choice(len(user), min(people, len(user)), replace=False))
     return every.filter(pc.is_in(every.column("user"), value_set=user.take(pa.array(chosen))))
 
 
