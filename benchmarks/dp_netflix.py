@@ -16,6 +16,7 @@ import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,13 @@ import scipy.sparse as sp
 from scipy.linalg import blas
 
 from benchmarks import results
-from benchmarks.dp_synthetic import DELTA, HELD_OUT, RELEVANT_FROM, Task
+from benchmarks.dp_synthetic import DELTA, HELD_OUT, LENGTH, PEOPLE_AT_ONCE, RELEVANT_FROM, Task
 from benchmarks.results import Bar
 from benchmarks.stages import measure
 from tasks.data import profiles
 from tasks.data.ratings import Ratings, places
 from tasks.engine import single_threaded
+from tasks.kernels.ranking import hits, ndcg, top_items
 from tasks.recommenders import ease
 
 SCALE = (1.0, 5.0)
@@ -71,7 +73,7 @@ def task_of(ratings: Ratings, liked: pa.Table) -> Task:
     return Task(ratings.by_user.take(asked), relevant, SCALE, np.arange(len(asked)))
 
 
-def gram(blocks: Any, items: int) -> np.ndarray:
+def gram(blocks: Iterable[sp.csr_array], items: int) -> np.ndarray:
     """Return how many rows have both of two items; exact in float32, below 2^24 rows."""
     total = np.zeros((items, items), np.float32, order="F")
     for rows in blocks:
@@ -85,31 +87,29 @@ def of_original(ratings: Ratings, task: Task) -> dict[str, Any]:
     side, raters = ratings.by_user, ratings.by_item.counts()
     best = np.sort(np.argsort(-raters, kind="stable")[:MOST_ITEMS])
 
-    def rows() -> Any:
+    def rows() -> Iterator[sp.csr_array]:
         for start in range(0, side.rows, ROWS_AT_ONCE):
             some = side.block(start, min(start + ROWS_AT_ONCE, side.rows))[:, best]
             some.data = np.ones_like(some.data)
             yield some
 
     value = task.ndcg_of(ease.solve(gram(rows(), len(best)), ease.RIDGE), best)
-    # Task.ndcg_of counts popularity among the people it asks; here all people are counted.
-    everybody = np.broadcast_to(raters.astype(np.float32), (1, len(raters)))
     return {
         "people": side.rows,
         "items": len(raters),
         "known_ratings": int(side.indptr[-1]),
         "people_asked": len(task.asked),
         "original": round(value, 4),
-        "popularity": round(_ndcg_of_scores(task, everybody), 4),
+        "popularity": round(by_popularity(task, raters), 4),
     }
 
 
-def _ndcg_of_scores(task: Task, scores: np.ndarray) -> float:
-    from tasks.kernels.ranking import hits, ndcg, top_items
-
+def by_popularity(task: Task, raters: np.ndarray) -> float:
+    """Return the mean nDCG@10 of recommending what most people rated, of all people and not only of those asked."""
     found = []
-    for some in np.array_split(task.asked, -(-len(task.asked) // 512)):
-        best = top_items(np.repeat(scores, len(some), axis=0), sp.csr_array(task.known[some]), 10)
+    for some in np.array_split(task.asked, -(-len(task.asked) // PEOPLE_AT_ONCE)):
+        scores = np.broadcast_to(raters.astype(np.float32), (len(some), len(raters)))
+        best = top_items(scores, sp.csr_array(task.known[some]), LENGTH)
         found.append(ndcg(hits(best, task.relevant[some]), np.diff(task.relevant.indptr)[some]))
     return float(np.concatenate(found).mean())
 
@@ -121,7 +121,7 @@ def of_release(references: dict[str, Any], ratings: Ratings, task: Task) -> dict
     columns = places(names, pa.array(ratings.item_ids(), pa.string()))
     file = synthesis / "groups.parquet"
 
-    def rows() -> Any:
+    def rows() -> Iterator[sp.csr_array]:
         for part in profiles.blocks(file, np.dtype(np.uint8)):
             yield part.matrix(np.ones(len(part.codes), np.float32), len(columns))
 
