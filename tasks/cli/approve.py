@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from tasks.cli._command import CommandResult
+from tasks.cli._command import CommandResult, require_local
 
 HELP = "approve a candidate that passed the gate, and publish it"
 
@@ -26,8 +26,9 @@ def run(options: argparse.Namespace) -> CommandResult:
     from tasks.series.publication import publish
     from tasks.store import owner_only
 
+    require_local(options.candidate, "CANDIDATE")
     candidate = find_candidate(Path(options.candidate))
-    with exclusive(candidate.private), owner_only(), progress_bars() as progress:
+    with exclusive(candidate.private, candidate.store), owner_only(), progress_bars() as progress:
         code = code_version()
         record = record_approval(candidate, require_passed(candidate, code))
         step = StepProgress("publish", progress)
