@@ -8,6 +8,7 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ class Bucket:
     def __init__(self, address: str) -> None:
         self.address = address.rstrip("/")
         self._base = self.address.partition("://")[2]
-        self._files = _filesystem(self.address)
+        self._files = _filesystem(os.getpid(), os.environ.get("AWS_ENDPOINT_URL"))
 
     def entries(self, below: str = "") -> dict[str, str]:
         """Return the entity tag of every object below a name."""
@@ -149,12 +150,14 @@ class Address:
         return cls(f"s3://{rest.rstrip('/')}")
 
 
-def _filesystem(address: str) -> Any:
+@cache
+def _filesystem(process: int, endpoint: str | None) -> Any:
+    """Return what reads and writes objects: one for a process, and none that a forked child inherits."""
     try:
         import s3fs
     except ImportError:
         raise UsageError(
-            "the package s3fs is not installed", where=address, remedy="install murmuration[s3]"
+            "the package s3fs is not installed", where="a store s3://…", remedy="install murmuration[s3]"
         ) from None
     # Nothing is remembered: other machines write there, too.
     return s3fs.S3FileSystem(use_listings_cache=False, skip_instance_cache=True)
