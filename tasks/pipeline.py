@@ -29,7 +29,7 @@ from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
 from tasks.data.approval import awaits_approval, is_approved, require_same
 from tasks.engine import Engine, engine
-from tasks.errors import Refused, UsageError, room_in
+from tasks.errors import room_in
 from tasks.keys import NoiseKey, OwnerKey
 from tasks.progress import Progress, StepProgress, log_progress
 from tasks.store import (
@@ -39,7 +39,9 @@ from tasks.store import (
     code_digest,
     digest_of,
     errors_addressed,
+    exclusive,
     files_below,
+    kept_for_owner,
     owner_only,
     read_json,
     remove,
@@ -288,20 +290,6 @@ def _require_approval(release: Run) -> None:
         raise awaits_approval(release.config.release.name, Path(judged["path"]))
 
 
-@contextlib.contextmanager
-def exclusive(private: Path, store: Store) -> Iterator[None]:
-    """Refuse a second run of one snapshot: with other settings it would overwrite the first one's intermediates."""
-    try:
-        with store.storage.lock(private / ".run.lock", 0):
-            yield
-    except TimeoutError:
-        raise UsageError(
-            "another run of this release and snapshot is under way",
-            where=str(private),
-            remedy="wait for it to finish",
-        ) from None
-
-
 def execute(name: str, release: Run) -> dict[str, Any]:
     """Run a step, or return the reference that an equal earlier run of it left."""
     if name not in release.given:
@@ -327,7 +315,11 @@ def _execute(name: str, release: Run) -> dict[str, Any]:
             places = {needed: Path(reference["path"]) for needed, reference in inputs.items()}
             for place in places.values():
                 storage.fetch(place)
-            with log_cpu_time(name, release), removed_if_full(out), _kept(out, release.private, storage):
+            with (
+                log_cpu_time(name, release),
+                removed_if_full(out),
+                kept_for_owner(out, release.private, storage),
+            ):
                 out.mkdir(parents=True)
                 progress = StepProgress(release.title(name), release.progress)
                 idle = _nothing_to_do(name, inputs)
@@ -413,18 +405,6 @@ def _open_inputs(kind: type, places: Mapping[str, Path]) -> Any:
     """Return a step's `Inputs`; a field is named after the step it comes from, or after what that step makes."""
     names = {one.name for one in fields(kind)}
     return kind(**{n if n in names else step_module(n).RESULT: place for n, place in places.items()})
-
-
-@contextlib.contextmanager
-def _kept(out: Path, private: Path, storage: Storage) -> Iterator[None]:
-    """Store what a step has left for the owner in the private directory; of a refused candidate all of it."""
-    try:
-        yield
-    except Refused:
-        storage.save(out)
-        raise
-    finally:
-        storage.save(private)
 
 
 def _finished(out: Path, key: str, storage: Storage) -> dict[str, Any] | None:

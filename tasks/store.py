@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tasks.errors import DiskFull, MurmurError, UsageError, is_full
+from tasks.errors import DiskFull, MurmurError, Refused, UsageError, is_full
 from tasks.storage.content import digest as digest
 from tasks.storage.local import LocalStorage
 from tasks.storage.objects import ObjectStorage, is_of_result
@@ -124,6 +124,32 @@ def errors_addressed() -> Iterator[None]:
             addressed, (problem.what, problem.where, problem.remedy)
         )
         raise
+
+
+@contextlib.contextmanager
+def exclusive(private: Path, store: Store) -> Iterator[None]:
+    """Refuse a second run of one snapshot: with other settings it would overwrite the first one's intermediates."""
+    try:
+        with store.storage.lock(private / ".run.lock", 0):
+            yield
+    except TimeoutError:
+        raise UsageError(
+            "another run of this release and snapshot is under way",
+            where=str(private),
+            remedy="wait for it to finish",
+        ) from None
+
+
+@contextlib.contextmanager
+def kept_for_owner(out: Path, private: Path, storage: Storage) -> Iterator[None]:
+    """Store what a step has left for the owner in the private directory; of a refused candidate all of it."""
+    try:
+        yield
+    except Refused:
+        storage.save(out)
+        raise
+    finally:
+        storage.save(private)
 
 
 def make_private(path: Path, *, below: Path) -> None:

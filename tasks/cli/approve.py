@@ -21,10 +21,10 @@ def run(options: argparse.Namespace) -> CommandResult:
     """Verify that the candidate is what the gate passed, record who approves it and when, and publish it."""
     from tasks.cli._display import progress_bars
     from tasks.data.approval import find_candidate, record_approval, require_passed
-    from tasks.pipeline import code_version, exclusive
+    from tasks.pipeline import code_version
     from tasks.progress import StepProgress
     from tasks.series.publication import publish
-    from tasks.store import owner_only
+    from tasks.store import exclusive, owner_only
 
     require_local(options.candidate, "CANDIDATE")
     candidate = find_candidate(Path(options.candidate))

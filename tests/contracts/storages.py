@@ -43,7 +43,10 @@ class StorageContract:
         storage.save(storage.root / "private")
         another.refresh()
         there = another.root / "private/films/2026-01-01"
-        assert {file.name: file.read_text() for file in there.iterdir()} == {"verdict.json": "1", "note.txt": "2"}
+        assert {file.name: file.read_text() for file in there.iterdir()} == {
+            "verdict.json": "1",
+            "note.txt": "2",
+        }
         (place / "note.txt").unlink()
         (place / "verdict.json").write_text("3")
         storage.save(storage.root / "private")

@@ -1,4 +1,4 @@
-"""Start what a release beyond one machine needs: an S3 server, and a Dask cluster whose workers share nothing with us."""
+"""Start what a release beyond one machine needs: an S3 server, and a Dask cluster that shares nothing with us."""
 
 import contextlib
 import os
@@ -51,12 +51,22 @@ def dask_cluster(place: Path, environment: dict[str, str], workers: int = 2) -> 
         variables = {**environment, "MURMUR_CACHE": str(own / "cache"), "TMPDIR": str(own)}
         with (place / f"{name}.log").open("wb") as log:
             started.append(
-                subprocess.Popen([sys.executable, "-m", *words, *tls], cwd=own, env=variables, stdout=log, stderr=log)
+                subprocess.Popen(
+                    [sys.executable, "-m", *words, *tls], cwd=own, env=variables, stdout=log, stderr=log
+                )
             )
 
     try:
         port = address.rpartition(":")[2]
-        start("scheduler", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard")
+        start(
+            "scheduler",
+            "distributed.cli.dask_scheduler",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            port,
+            "--no-dashboard",
+        )
         for number in range(workers):
             one = f"worker-{number}"
             start(one, "distributed.cli.dask_worker", address, "--host", "127.0.0.1", "--nthreads", "1", "--no-nanny",
@@ -76,7 +86,11 @@ def dask_cluster(place: Path, environment: dict[str, str], workers: int = 2) -> 
 
 def base_environment() -> dict[str, str]:
     """Return our environment without what names a store, a ledger or a cluster."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("MURMUR_", "AWS_", "COVERAGE_"))}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("MURMUR_", "AWS_", "COVERAGE_"))
+    }
 
 
 def _free_port() -> int:

@@ -1,7 +1,7 @@
 """Share an S3 server among the tests of storages."""
 
-import s3fs
 import pytest
+import s3fs
 
 from tests.tasks.storage.cluster import s3_server
 

@@ -1,4 +1,4 @@
-"""Test publication, withdrawal and erasure where the store is in an object store: crashes, races, nothing left behind."""
+"""Test publication, withdrawal and erasure in an object store: crashes, races, nothing left behind."""
 
 import os
 import signal
@@ -39,12 +39,14 @@ def address(s3, use_postgres, monkeypatch, tmp_path):
 def january(address, tmp_path):
     """Publish a first release of four people."""
     store = Store(address)
-    publish_candidate(make_candidate(tmp_path / "january", store, JANUARY, PEOPLE, items=["x"]), store, JANUARY)
+    publish_candidate(
+        make_candidate(tmp_path / "january", store, JANUARY, PEOPLE, items=["x"]), store, JANUARY
+    )
     return store
 
 
 def in_child(work) -> int:
-    """Run a function in a process of its own; return its exit code (3: an error of ours), negative where it was killed."""
+    """Run a function in a process of its own; return its exit code: 3 for an error of ours, negative where killed."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -59,7 +61,7 @@ def in_child(work) -> int:
 
 
 def require_agreement(address: str, *snapshots: str) -> None:
-    """Require that store and ledger have exactly these releases, as another machine sees them, and nothing half made."""
+    """Require that store and ledger, as another machine sees them, have exactly these releases and nothing half made."""
     store = Store(address)
     with Ledger.open(store, POPULATION) as ledger:
         assert ledger.problems(store) == []
@@ -157,7 +159,9 @@ def test_withdrawal(address, january, monkeypatch, point):
     assert in_child(withdraw_and_die) == (0 if point is None else -signal.SIGKILL)
     recover(Store(address), POPULATION)
     names = set(Bucket(address).entries())
-    assert {name for name in names if name.startswith("published/")} == {f"published/films/{JANUARY}/tombstone.json"}
+    assert {name for name in names if name.startswith("published/")} == {
+        f"published/films/{JANUARY}/tombstone.json"
+    }
     assert f"private/films/{JANUARY}/withdrawn/groups.parquet" in names
     store = Store(address)
     with Ledger.open(store, POPULATION) as ledger:
@@ -175,7 +179,7 @@ class RemoteSeries(SmallSeries):
 
 
 def test_erasure(address, tmp_path):
-    """Nobody finds the id of an erased person in any object; results of steps go unread; a repaired release is there."""
+    """No object has the id of an erased person; results of steps go unread; a repaired release is there."""
     series = RemoteSeries(address, tmp_path)
     series.publish(JANUARY, people(0, 9))
     victim = people(0, 9)[4]
