@@ -94,7 +94,7 @@ audit: setup  ## look up known vulnerabilities of all locked packages (needs the
 # setuptools builds the project itself; locking it too means that nothing unhashed is ever installed.
 lock: $(UV)  ## pin every dependency with hashes, for development and for the image
 	printf 'setuptools>=77\n' | $(COMPILE) --all-extras pyproject.toml - --output-file requirements.lock
-	printf 'setuptools>=77\n' | $(COMPILE) --extra airflow --constraint requirements.lock pyproject.toml - \
+	printf 'setuptools>=77\n' | $(COMPILE) --extra airflow --extra s3 --constraint requirements.lock pyproject.toml - \
 		--output-file docker/requirements.lock
 
 clean:  ## remove the environment, the stack's state and all caches; never the store

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from tasks.data.approval import approval_of, require_signatures
 from tasks.errors import MurmurError, Refused, room_in
 from tasks.series.entry import has_entry, population_of, read_entry
@@ -83,6 +81,7 @@ def publish(
             require_signatures(store, published, private, validated)
             progress(1, 4)
             if not _is_published(published, manifest):
+                store.storage.discard(published)  # what a crash may have left without a manifest
                 _put_in_place(store, places, manifest, progress, code)
     return manifest
 
@@ -138,7 +137,7 @@ def publish_within(
         _crash_point("prepared")
         _put_in_place(store, places, manifest, progress, code)
     except BaseException:
-        if not (places.published / "manifest.json").exists():
+        if not store.storage.has(places.published / "manifest.json"):
             ledger.abandon(release_id)
             remove(places.private / ENTRY)
         raise
@@ -154,18 +153,21 @@ def _crash_point(name: str) -> None:
 @contextlib.contextmanager
 def _locked(store: Store) -> Iterator[None]:
     try:
-        lock = FileLock(store.lock_file(), timeout=LOCK_SECONDS, mode=0o600)
-        lock.acquire()
-    except Timeout:
+        lock = contextlib.ExitStack()
+        lock.enter_context(store.storage.lock(store.lock_file(), LOCK_SECONDS))
+    except TimeoutError:
         raise MurmurError(
             f"another publication has held the store for {LOCK_SECONDS} s",
             where=str(store.lock_file()),
             remedy="wait for it to finish and run this step again",
         ) from None
-    try:
-        yield
-    finally:
-        lock.release()
+    with lock:
+        store.storage.refresh()
+        try:
+            yield
+        finally:
+            for part in ("private", "published"):
+                store.storage.save(store.root / part)
 
 
 def _recover(ledger: Ledger, store: Store) -> list[str]:
@@ -258,8 +260,7 @@ def _put_in_place(
         progress(3, 4)
         _crash_point("kept")
         arriving.chmod(0o755)
-        remove(published)  # what a crash may have left without a manifest
-        arriving.rename(published)
+        store.storage.reveal(arriving, published)
         _crash_point("renamed")
     finally:
         remove(arriving)  # it is in a public directory
