@@ -20,7 +20,7 @@ from checks.evidence.stored_profiles import StoredProfiles
 from checks.evidence.support import Support
 from checks.evidence.working_files import working_files
 from tasks.errors import Refused
-from tasks.store import digest, read_json
+from tasks.store import digest, read_published_json
 
 DATA_FILES = ("groups.parquet", "members.parquet", "items.parquet")
 SUPPORT = "support.parquet"
@@ -214,7 +214,7 @@ def _listing(directory: Path) -> Listing:
 def _manifest(directory: Path) -> dict[str, Any]:
     path = directory / "manifest.json"
     try:
-        manifest = read_json(path)
+        manifest = read_published_json(path)
     except (OSError, ValueError):
         raise Refused(
             "there is no readable manifest", where=str(path), remedy="name the directory of a release"

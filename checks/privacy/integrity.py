@@ -25,7 +25,7 @@ from checks.history.places import own_place
 from checks.privacy.k_anonymity import publishes_single_people
 from checks.registry import ANY, check
 from checks.result import Finding
-from tasks.store import digest, digest_of, read_json
+from tasks.store import digest, digest_of, read_published_json
 
 # Checks every release was judged by, whichever version made it.
 NEVER_MISSING = ("diversity", "integrity", "k-anonymity", "recovery")
@@ -205,7 +205,7 @@ def _verdict(release: Release) -> Iterator[Problem]:
         return
     path = release.directory / "checks.json"
     checks = release.manifest["checks"]
-    differ = not path.is_file() or read_json(path) != checks
+    differ = not path.is_file() or read_published_json(path) != checks
     yield int(differ), "verdicts that differ between manifest and checks.json"
     failed = [
         str(c.get("name")) for c in checks if c.get("severity") != "advisory" and c.get("passed") is not True

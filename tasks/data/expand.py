@@ -23,7 +23,7 @@ from tasks.data import profiles
 from tasks.data.refined import Refiner
 from tasks.errors import DiskFull, Refused, UsageError, is_full
 from tasks.kernels.text_rows import tail_bytes, write_rows
-from tasks.store import digest, read_json, remove, sync_directory
+from tasks.store import digest, read_published_json, remove, sync_directory
 
 TEXT_BYTES = 8 * 2**20  # collected before they are written
 CELLS_PER_BLOCK = 50_000  # of profiles; a float takes about 60 bytes while it becomes text
@@ -276,7 +276,7 @@ def verified(published: Path) -> dict[str, Any]:
             "there is no release here", where=str(published), remedy="give the directory of a manifest.json"
         )
     try:
-        manifest = read_json(published / "manifest.json")
+        manifest = read_published_json(published / "manifest.json")
         wrong = [
             name
             for name, expected in sorted(manifest["files"].items())
