@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tasks.errors import UsageError, printable
+from tasks.errors import Refused, UsageError, printable
 from tasks.store import read_published_json
 
 if TYPE_CHECKING:
@@ -92,11 +92,13 @@ def require_own_private(published: Path, private: Path) -> None:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
+    from tasks.formats import read_published
+
     try:
-        members = pq.read_table(published / "members.parquet", columns=["user"]).column("user")
+        members = read_published(published / "members.parquet", ["user"]).column("user")
         own = pq.read_table(private / "membership.parquet", columns=["pseudonym"]).column("pseudonym")
         shared = pc.any(pc.is_in(members, value_set=own.combine_chunks())).as_py()
-    except (OSError, ValueError, LookupError, pa.ArrowException):
+    except (OSError, ValueError, LookupError, pa.ArrowException, Refused):
         return
     if not shared and len(members) and len(own):
         raise UsageError(

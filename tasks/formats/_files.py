@@ -241,7 +241,9 @@ def _require_ordinary(filesystem: Any, place: str) -> None:
     """Refuse a pipe or a device: a reader would wait for ever, or never come to the end."""
     if isinstance(filesystem, LocalFileSystem) and Path(place).exists() and not Path(place).is_file():
         raise UsageError(
-            "this is no ordinary file", where=place, remedy="copy its content to a file; name that in source.path"
+            "this is no ordinary file",
+            where=place,
+            remedy="copy its content to a file; name that in source.path",
         )
 
 

@@ -120,7 +120,12 @@ def open_archive(file: BinaryIO, where: str) -> zipfile.ZipFile:
     """Open an archive whose list of members is not made to fill the memory."""
     try:
         archive = zipfile.ZipFile(_ShortDirectory(file, where))  # type: ignore[arg-type]  # what ZipFile needs of a file
-    except (ValueError, struct.error, NotImplementedError, OverflowError):  # names that are no text, places before 0
+    except (
+        ValueError,
+        struct.error,
+        NotImplementedError,
+        OverflowError,
+    ):  # names that are no text, places before 0
         raise zipfile.BadZipFile from None
     if len(archive.infolist()) > MOST_MEMBERS:
         raise _too_many_members(where)

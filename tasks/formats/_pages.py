@@ -15,12 +15,17 @@ import pyarrow.parquet as pq
 
 from tasks.errors import UsageError
 
-MOST_PAGE_BYTES = 2**28  # decompressed; writers make pages of about 1 MiB, some a whole column chunk of a row group
+MOST_PAGE_BYTES = (
+    2**28
+)  # decompressed; writers make pages of about 1 MiB, some a whole column chunk of a row group
 MOST_PAGES = 100_000  # of a column in a row group
 HEADER_BYTES = 2**16  # statistics in a header may quote a lowest and a highest value
 SMALL_HEADER = 2**8
-FOOTER_BYTES = 2**23  # in memory it takes up to two hundred times as much; four columns need 600 bytes a row group
+FOOTER_BYTES = (
+    2**23
+)  # in memory it takes up to two hundred times as much; four columns need 600 bytes a row group
 BATCH_BYTES = 2**28  # of decoded values at once
+_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 _DICTIONARY_PAGE = 2
 _DELTA_BYTE_ARRAY = 7  # an encoding in which values share the beginning of the value before
 _STRUCT, _LISTS, _BINARY, _DOUBLE, _BYTE, _TRUE, _FALSE, _WHOLE = 12, (9, 10), 8, 7, 3, 1, 2, (4, 5, 6)
@@ -68,13 +73,8 @@ def open_table(stream: BinaryIO, where: str) -> Table:
         footer = _Compact(stream.read(length)).struct()
         groups = [[chunk[3] for chunk in group.get(1, [])] for group in footer.get(4, [])]
         schema = file.metadata.schema
-        levels = [
-            (schema.column(place).max_repetition_level, schema.column(place).max_definition_level)
-            for place in range(file.metadata.num_columns)
-        ]
-        sound = all(
-            len(group) == len(levels) and all(map(_is_sound, group, levels)) for group in groups
-        )
+        columns = [schema.column(place) for place in range(file.metadata.num_columns)]
+        sound = all(len(group) == len(columns) and all(map(_is_sound, group, columns)) for group in groups)
     except (IndexError, KeyError, TypeError, AttributeError, ValueError):
         sound = False
     if not sound or len(groups) != file.metadata.num_row_groups:
@@ -82,12 +82,14 @@ def open_table(stream: BinaryIO, where: str) -> Table:
     return Table(file, groups)
 
 
-def _is_sound(chunk: dict[int, Any], levels: tuple[int, int]) -> bool:
-    """Return whether a column chunk has its places and sizes, and histograms of levels (if any) of the right length."""
+def _is_sound(chunk: dict[int, Any], column: pq.ColumnSchema) -> bool:
+    """Return whether a column chunk has the type of its column, places and sizes, and histograms of levels (if any) of
+    the right length."""
     sizes = chunk.get(16, {})
-    histograms = (sizes.get(2) or [], sizes.get(3) or [])
-    fits = all(not held or len(held) == most + 1 for held, most in zip(histograms, levels, strict=True))
-    return fits and all(isinstance(chunk[key], int) for key in (5, 7, 9)) and isinstance(chunk.get(11, 0), int)
+    histograms = ((column.max_repetition_level, sizes.get(2)), (column.max_definition_level, sizes.get(3)))
+    fits = all(not held or len(held) == most + 1 for most, held in histograms)
+    numbers = all(isinstance(chunk[key], int) for key in (5, 7, 9)) and isinstance(chunk.get(11, 0), int)
+    return fits and numbers and _TYPES[chunk[1]] == column.physical_type
 
 
 def text_columns(table: Table, wanted: Sequence[str]) -> list[str]:

@@ -172,7 +172,11 @@ def read_records(
 def first_row(piece: Piece, layout_encoding: str, separator: str) -> list[str]:
     """Return the header's column names, from the beginning of the file, whichever range the piece covers."""
     for file, stream in open_files(Piece(piece.files[:1], piece.container, budgets=piece.budgets[:1])):
-        text = _Utf8(stream, Piece(), file, Layout(1, separator, encoding=layout_encoding)).peek().decode(errors="replace")
+        text = (
+            _Utf8(stream, Piece(), file, Layout(1, separator, encoding=layout_encoding))
+            .peek()
+            .decode(errors="replace")
+        )
         lines = io.StringIO(text.removeprefix("\ufeff"), newline="")
         try:
             names = next(csv.reader(lines, delimiter=separator), [])
@@ -206,9 +210,7 @@ class _LineCounter:
         """Return the number of lines counted so far."""
         return self._good + self._bad + self._spill
 
-    def numbered(
-        self, batches: list[pa.RecordBatch], misshapen: list[_Aside], last: bool = False
-    ) -> Records:
+    def numbered(self, batches: list[pa.RecordBatch], misshapen: list[_Aside], last: bool = False) -> Records:
         """Build a block from Arrow's batches and the misshapen rows among them, which are removed from the list.
 
         Arrow may have met misshapen rows of later batches already: they stay for the next block.

@@ -19,7 +19,15 @@ from tasks.errors import UsageError
 from tasks.formats._blocks import LONGEST_NUMBER, Piece, RatingBlock, screen, shortened
 from tasks.formats._files import find, open_files, readable_errors
 from tasks.formats._limits import HARMLESS_BYTES, require_bounded
-from tasks.formats._pages import Chunk, Table, bounded_rows, contradiction, open_table, row_group_chunks, text_columns
+from tasks.formats._pages import (
+    Chunk,
+    Table,
+    bounded_rows,
+    contradiction,
+    open_table,
+    row_group_chunks,
+    text_columns,
+)
 from tasks.formats.csv import places
 
 FORMAT = Format()
@@ -151,4 +159,3 @@ def ids(column: pa.Array, key: str, file: str) -> pa.DictionaryArray:
             remedy="export the ids as text",
         )
     return pa.DictionaryArray.from_arrays(coded.indices, pc.cast(coded.dictionary, pa.string()))
-

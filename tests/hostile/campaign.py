@@ -40,7 +40,9 @@ def main() -> int:
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=20, help="of all readers together (default 20)")
-    parser.add_argument("--readers", default=",".join(READERS), help="which, separated by commas; default: all")
+    parser.add_argument(
+        "--readers", default=",".join(READERS), help="which, separated by commas; default: all"
+    )
     parser.add_argument("--out", type=Path, default=Path("build/fuzz"), help="for findings, corpus and table")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="default: the time")
     parser.add_argument("--child", help=argparse.SUPPRESS)
@@ -129,7 +131,11 @@ def _child(name: str, place: Path, seconds: float, seed: int) -> None:
     atheris = None
     if importlib.util.find_spec("atheris") is not None:
         import atheris  # type: ignore[no-redef, import-not-found]
-    with contextlib.nullcontext() if atheris is None else atheris.instrument_imports(include=list(INSTRUMENTED)):
+    with (
+        contextlib.nullcontext()
+        if atheris is None
+        else atheris.instrument_imports(include=list(INSTRUMENTED))
+    ):
         from tests.hostile.readers import READERS, attack
 
         import checks.gate  # noqa: F401 - so that it is instrumented

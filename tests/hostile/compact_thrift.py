@@ -96,8 +96,10 @@ def _value(kind: int, value: Any) -> bytes:
     if kind in (LIST, SET):
         element, values = value
         head = bytes([len(values) << 4 | element]) if len(values) < 15 else bytes([240 | element])
-        return head + (_varint(len(values)) if len(values) >= 15 else b"") + b"".join(
-            _value(element, one) for one in values
+        return (
+            head
+            + (_varint(len(values)) if len(values) >= 15 else b"")
+            + b"".join(_value(element, one) for one in values)
         )
     return encode(value)
 

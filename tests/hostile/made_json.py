@@ -36,11 +36,17 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
             data = json.dumps(document).encode()
             continue
         owner[key] = MARK
-        data = json.dumps(document, ensure_ascii=False).replace(f'"{MARK}"', rng.choice(VALUES), 1).encode("utf-8", "surrogatepass")
+        data = (
+            json.dumps(document, ensure_ascii=False)
+            .replace(f'"{MARK}"', rng.choice(VALUES), 1)
+            .encode("utf-8", "surrogatepass")
+        )
     return data
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    for key in list(value) if isinstance(value, dict) else range(len(value) if isinstance(value, list) else 0):
+    for key in (
+        list(value) if isinstance(value, dict) else range(len(value) if isinstance(value, list) else 0)
+    ):
         yield value, key
         yield from _places(value[key])

@@ -90,9 +90,7 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
                 _spoil(header, rng)
                 return bytes_changed(content, rng) if rng.random() < 0.5 else content
 
-            return with_page(
-                data, column, change, which=which, group=group, honest=rng.random() < 0.7
-            )
+            return with_page(data, column, change, which=which, group=group, honest=rng.random() < 0.7)
         return with_footer(data, lambda footer: [_spoil(footer, rng) for _ in range(rng.randint(1, 3))])
     except (ValueError, StopIteration, IndexError, RecursionError, OverflowError, TypeError):
         return bytes_changed(data, rng)
@@ -109,7 +107,9 @@ def _spoil(fields: list, rng: random.Random) -> None:
     elif kind == thrift.BYTE:
         owner[at] = rng.randrange(256)
     elif kind == thrift.BINARY:
-        owner[at] = rng.choice((b"", b"\xff\xfe", b"user", b"rating", b"\0", bytes_changed(value, rng), value * 9))
+        owner[at] = rng.choice(
+            (b"", b"\xff\xfe", b"user", b"rating", b"\0", bytes_changed(value, rng), value * 9)
+        )
     elif kind in (thrift.LIST, thrift.SET) and value[1]:
         owner[at] = [value[0], rng.choice(([], value[1][:-1], value[1] * 2, value[1][::-1]))]
 

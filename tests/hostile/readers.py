@@ -98,7 +98,9 @@ def _csv(data: bytes, place: Path) -> None:
             path=str(place / "r.csv"),
             scale=(1, 5),
             delimiter=",;\t|"[way & 3],
-            encoding=("utf-8", "utf-8", "latin-1", "utf-16", "cp1252", "utf-7", "gb18030", "utf-32")[way >> 2 & 7],
+            encoding=("utf-8", "utf-8", "latin-1", "utf-16", "cp1252", "utf-7", "gb18030", "utf-32")[
+                way >> 2 & 7
+            ],
         )
     )
 
@@ -364,7 +366,11 @@ def _judged(files: dict[str, bytes]) -> dict[str, bytes]:
     line = {"passed": True, "observed": 1.0, "threshold": 1.0, "ci_low": None, "ci_high": None, "n": 1}
     line |= {"severity": "gate", "detail": "as planned", "applicable": True, "void": False}
     checks = [{"name": name, **line} for name in NEVER_MISSING]
-    added = {"checks.json": json.dumps(checks).encode(), "report.html": b"<p>report", "README.md": b"# release"}
+    added = {
+        "checks.json": json.dumps(checks).encode(),
+        "report.html": b"<p>report",
+        "README.md": b"# release",
+    }
     manifest = json.loads(files["manifest.json"])
     manifest["files"] |= {name: hashlib.sha256(content).hexdigest() for name, content in added.items()}
     manifest |= {"checks": checks, "created_at": "2026-01-02T00:00:00+00:00"}
@@ -496,11 +502,22 @@ def _about_release_seeds() -> list[bytes]:
     manifest = release_files()["manifest.json"]
     stone = {"withdrawn_at": "2026-02-01T00:00:00+00:00", "reason": "wrong", "release": "made", "files": {}}
     raw = _signing_key().public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-    keys = {"keys": [{"public_key": base64.b64encode(raw).decode(), "valid_from": "2026-01-01", "valid_until": None}]}
+    keys = {
+        "keys": [
+            {"public_key": base64.b64encode(raw).decode(), "valid_from": "2026-01-01", "valid_until": None}
+        ]
+    }
     sealed = seal({"_type": "x", "subject": [], "predicate": {"signedAt": "2026-01-01"}}, _signing_key())
-    documents = [manifest, json.dumps(stone), json.dumps(sealed), release_files()["checks.json"], json.dumps(keys)]
+    documents = [
+        manifest,
+        json.dumps(stone),
+        json.dumps(sealed),
+        release_files()["checks.json"],
+        json.dumps(keys),
+    ]
     return [
-        bytes([number]) + (one if isinstance(one, bytes) else one.encode()) for number, one in enumerate(documents)
+        bytes([number]) + (one if isinstance(one, bytes) else one.encode())
+        for number, one in enumerate(documents)
     ]
 
 
@@ -555,7 +572,7 @@ def _restore(data: bytes, place: Path) -> None:
 
 def _restore_seeds() -> list[bytes]:
     lists = "user,item,score\naa,i1,3.5\naa,i2,3.1\nbb,i1,2\n"
-    ranked = f"user,item,rating,rank\n{PERSON}0,\"i,1\",3.5,1\n{PERSON}1,i2,3.1,1\n"
+    ranked = f'user,item,rating,rank\n{PERSON}0,"i,1",3.5,1\n{PERSON}1,i2,3.1,1\n'
     return [lists.encode(), ranked.encode()]
 
 
