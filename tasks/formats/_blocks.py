@@ -20,6 +20,10 @@ OFFENDERS_KEPT = 10
 # Text, or a dictionary of text (which may hold more than the rows do, and an id more than once).
 Ids: TypeAlias = pa.StringArray | pa.DictionaryArray
 
+# An id of a megabyte in every row would fill the memory of whoever sorts or groups them.
+LONGEST_ID = 2048  # bytes
+LONGEST_NUMBER = 64  # bytes of a rating or a time
+
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _EXACT = 2**53  # whole numbers below it are the same as float64
 
@@ -103,6 +107,8 @@ def screen(
         problems = {
             "the user id is empty": _empty(users),
             "the item id is empty": _empty(items),
+            f"the user id is longer than {LONGEST_ID:,} bytes": _too_long(users),
+            f"the item id is longer than {LONGEST_ID:,} bytes": _too_long(items),
             "the rating is not a finite number": ~np.isfinite(value),
             f"the rating is off the scale [{low:g}, {high:g}]": ~((value >= low) & (value <= high)),
             "the timestamp is neither seconds since 1970 nor an ISO date": ~when_known,
@@ -210,7 +216,7 @@ def parse_seconds(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
             continue
         if kind == pa.int64() and pc.any(pc.match_substring(column, "x", ignore_case=True)).as_py():
             break  # Arrow reads 0x10, too
-        return value, known & (-_EXACT < value) & (value < _EXACT)
+        return value, known & (value > -_EXACT) & (value < _EXACT)
     return _mixed(column)
 
 
@@ -219,7 +225,7 @@ def _mixed(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     import pandas as pd
 
     value, known = _from_numbers(parse_numbers(column))
-    known &= (-_EXACT < value) & (value < _EXACT)
+    known &= (value > -_EXACT) & (value < _EXACT)
     rest = np.flatnonzero(~known)
     text = pd.Series(column.take(pa.array(rest)).to_pandas(), dtype="object")
     dates = pd.to_datetime(text, format="ISO8601", errors="coerce", utc=True)
@@ -249,6 +255,28 @@ def _empty(ids: Ids) -> np.ndarray:
     if not empty.any():
         return _to_numpy(ids.is_null(), True)
     return _to_numpy(pa.array(empty).take(ids.indices), True)
+
+
+def _too_long(ids: Ids) -> np.ndarray:
+    if not isinstance(ids, pa.DictionaryArray):
+        return _to_numpy(pc.greater(pc.binary_length(ids), LONGEST_ID), False)
+    return _of_dictionary(_too_long(ids.dictionary), ids)
+
+
+def _of_dictionary(hit: np.ndarray, ids: pa.DictionaryArray) -> np.ndarray:
+    if not hit.any():
+        return np.zeros(len(ids), bool)
+    return _to_numpy(pa.array(hit).take(ids.indices), False)
+
+
+def shortened(column: pa.Array, most: int) -> pa.Array:
+    """Return a column of short texts, such as numbers, as plain values: longer ones are null, and never repeated."""
+    if not pa.types.is_dictionary(column.type):
+        return column
+    values = column.dictionary
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        values = pc.if_else(pc.greater(pc.binary_length(values), most), pa.scalar(None, values.type), values)
+    return values.take(column.indices)
 
 
 def _is_text(kind: pa.DataType) -> bool:
