@@ -69,9 +69,10 @@ def forget(directories: Iterable[Path], stand_ins: Mapping[str, str]) -> Cleaned
         return total
     for directory in directories:
         work = directory / WORK
-        if any(_holds(file, ids) for file in _files(work)):
+        if any(_is_torn(file) or _holds(file, ids) for file in _files(work)):
             remove(work)
             total += Cleaned(0, 1)
+        total += _remove_torn(directory)
         for file in [file for file in _files(directory) if _holds(file, ids)]:
             total += _clean(file, stand_ins)
     return total
@@ -83,6 +84,30 @@ def _files(directory: Path) -> Iterator[Path]:
         if WITHDRAWN in below and Path(root) == directory:
             below.remove(WITHDRAWN)
         yield from (Path(root) / name for name in sorted(names))
+
+
+def _remove_torn(directory: Path) -> Cleaned:
+    """Remove tables that a crash cut off: nobody can read them, nor see whose ids they hold. The owner's files in their
+    final places were synced before they got there: a damaged one stays, for a repair from a backup."""
+    torn = [
+        file
+        for file in _files(directory)
+        if (file.parent != directory or file.name.startswith(".")) and _is_torn(file)
+    ]
+    for file in torn:
+        file.unlink()
+    return Cleaned(0, len(torn))
+
+
+def _is_torn(file: Path) -> bool:
+    """Return whether a file begins as a table and is none."""
+    if _kind(file) != "table":
+        return False
+    try:
+        pq.read_metadata(file)
+    except (pa.ArrowException, OSError):
+        return True
+    return False
 
 
 def _kind(file: Path) -> str:
