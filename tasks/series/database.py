@@ -22,8 +22,7 @@ from tasks.store import Store, make_private, sync_directory, sync_path
 
 KEY_BYTES = 32
 WAIT_SECONDS = 600
-FULL = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_WRITE")
-READ_ONLY = ("SQLITE_READONLY", "SQLITE_CANTOPEN")
+FULL = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE")  # the second: of the file that a ledger in WAL mode maps
 PREFIX = "ledger_"
 LONGEST_NAME = 63 - len(PREFIX)  # of a schema of PostgreSQL, which cuts longer names
 
@@ -117,7 +116,7 @@ def _of_the_disk(problem: sa.exc.OperationalError | sqlite3.OperationalError, di
     name = getattr(getattr(problem, "orig", problem), "sqlite_errorname", "")
     if name in FULL:
         return DiskFull("no space left", where=str(directory), remedy="free some space, then run it again")
-    if name.startswith(READ_ONLY):
+    if name.startswith("SQLITE_READONLY"):
         return UsageError(
             "the ledger cannot be written: the file system is read-only",
             where=str(directory),

@@ -65,14 +65,14 @@ def forget(directories: Iterable[Path], stand_ins: Mapping[str, str]) -> Cleaned
     and the judge still sees that the same person was in all of them.
     """
     total, ids = Cleaned(0, 0), stand_ins.keys()
-    if not ids:
-        return total
     for directory in directories:
+        total += _remove_torn(directory)
+        if not ids:
+            continue
         work = directory / WORK
-        if any(_is_torn(file) or _holds(file, ids) for file in _files(work)):
+        if any(_holds(file, ids) for file in _files(work)):
             remove(work)
             total += Cleaned(0, 1)
-        total += _remove_torn(directory)
         for file in [file for file in _files(directory) if _holds(file, ids)]:
             total += _clean(file, stand_ins)
     return total

@@ -27,7 +27,8 @@ class File:
 
     def __init__(self, number: int, mode: int, mtime_ns: int) -> None:
         self.number, self.mode, self.mtime_ns = number, mode, mtime_ns
-        self.data, self.synced = b"", None
+        self.data = b""
+        self.synced: bytes | None = None
 
 
 class Directory:
@@ -254,7 +255,8 @@ class FileSystem:
         if mode == "journal":
             survivors = self.pending[: rng.randint(0, len(self.pending))]
         else:
-            survivors, lost = [], set()
+            survivors = []
+            lost: set[tuple[int, str]] = set()
             share = rng.choice((0.1, 0.5, 0.9))
             for changes in self.pending:
                 keys = {(one.number, name) for one, name, _ in changes}
@@ -285,13 +287,14 @@ class FileSystem:
         def copy(node: Node) -> Node:
             if node.number not in made:
                 if isinstance(node, File):
-                    new: Node = File(node.number, node.mode, node.mtime_ns)
-                    new.data = new.synced = node.data
+                    file = File(node.number, node.mode, node.mtime_ns)
+                    file.data = file.synced = node.data
+                    made[node.number] = file
                 else:
-                    new = Directory(node.number, node.mode, node.mtime_ns)
-                    new.entries = {name: copy(one) for name, one in node.entries.items()}
-                    new.durable = dict(new.entries)
-                made[node.number] = new
+                    directory = Directory(node.number, node.mode, node.mtime_ns)
+                    directory.entries = {name: copy(one) for name, one in node.entries.items()}
+                    directory.durable = dict(directory.entries)
+                    made[node.number] = directory
             return made[node.number]
 
         tree = copy(self.root)

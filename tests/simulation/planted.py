@@ -143,7 +143,7 @@ FAULTS = {
         "names an erased person",
     ),
     "removed files are not synced away": Fault(
-        _replaced((erasure, "sync_directories", nothing)), "names an erased person", alone="eraser"
+        _replaced((erasure, "sync_directories", nothing)), "names an erased person"
     ),
     "files leave before the tombstone": Fault(
         _replaced((tombstones, "_bury", _manifest_first)), "without a tombstone"

@@ -1,7 +1,8 @@
 """Run schedules: a seed decides who does what, who goes on when, and where it crashes.
 
 A schedule has up to four boots. After a crash the machine starts again and whoever is not done begins again, with or
-without a recovery before; the last boot has no crash. Then everything must be as it should be.
+without a recovery before; the last boot has no crash. At the end the power may fail once more. Then everything must be
+as it should be.
 """
 
 from __future__ import annotations
@@ -76,6 +77,10 @@ class Simulator:
             for left in range(crashes, -1, -1):
                 planned = None if left == 0 else crash or _draw_crash(rng, len(jobs))
                 self._boot(rng, jobs, outcome, switch_share, planned)
+            if crash is None and rng.random() < 0.5:  # whatever was done must stay done
+                self.machine.boot(Baton(rng, None, 0.0))
+                self.machine.lose_power(rng)
+                recovered(self.series.store)
             found = final_problems(self.machine, watcher, wishes.erased)
             outcome.problem = "; ".join([*found, *self._ledger_problems()]) or None
         except Violation as violation:

@@ -94,6 +94,6 @@ def test_an_erasure_removes_what_was_cut_off(tmp_path):
         pq.write_table(users, file)
         file.write_bytes(file.read_bytes()[:-20])
     erase(series.store, SMALL, NAME, series.maker(), ids=people(0, 1))
-    assert not (private / "work").exists()
+    assert not (private / "work" / "ingest" / "cut.parquet").exists()
     assert not (private / ".membership.parquet").exists()
     assert (private / "curve.json").exists()
