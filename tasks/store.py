@@ -315,6 +315,21 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
+def sync_path(path: Path, *, below: Path) -> None:
+    """Make a directory survive a power failure, with every directory above it up to `below`: an entry is durable once
+    the directory that holds it was synced."""
+    for place in (path, *path.parents):
+        sync_directory(place)
+        if place == below:
+            return
+
+
+def sync_directories(path: Path) -> None:
+    """Make what was removed anywhere below a directory stay removed after a power failure."""
+    for root, _, _ in os.walk(path):
+        sync_directory(Path(root))
+
+
 def files_below(directory: Path) -> dict[str, str]:
     """Return the SHA-256 of every file below a directory by its relative name, except hidden files."""
     found = (f for f in sorted(directory.rglob("*")) if f.is_file() and not f.name.startswith("."))

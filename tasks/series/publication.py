@@ -1,8 +1,10 @@
 """Publish a candidate: one transaction joins the store and the ledger, whatever process dies in between.
 
-prepare (the ledger says what is about to appear) → the owner's files → rename into published/ → commit (the ledger has
-it). A crash before the rename leaves nothing public, and the next run removes the rest; a crash after it is completed
-by the next run from the owner's copy of the entry. Everything happens under the store's lock.
+prepare (the ledger says what is about to appear) → the owner's files → rename into published/ → open it to readers →
+commit (the ledger has it). A crash before the rename leaves nothing public, and the next run removes the rest; a crash
+after it is completed by the next run from the owner's copy of the entry. Only a release that a power failure can no
+longer take back is opened: else somebody might hold what the ledger has forgotten. Everything happens under the
+store's lock.
 """
 
 import contextlib
@@ -25,7 +27,7 @@ from tasks.series.rows import Entry, PublishedRelease, parse_directory
 from tasks.series.tombstones import settle
 from tasks.signatures.owner_keys import sign_release
 from tasks.signatures.statement import SIGNATURE
-from tasks.store import Store, digest, read_json, remove, restrict, sync_directory, write_json
+from tasks.store import Store, digest, read_json, remove, restrict, sync_directory, sync_path, write_json
 
 LOCK_SECONDS = 600
 OWNER_FILES = (
@@ -78,6 +80,10 @@ def publish(
     else:
         with _locked(store):
             manifest = _manifest_as_judged(validated)
+            if has_entry(places.owner / ENTRY):  # made again while this run waited: the ledger must know it
+                raise Refused(
+                    "the candidate was made again meanwhile", where=str(validated), remedy="run it again"
+                )
             require_signatures(store, published, private, validated)
             progress(1, 4)
             if not _is_published(published, manifest):
@@ -185,6 +191,7 @@ def _recover(ledger: Ledger, store: Store) -> list[str]:
                     where=str(kept),
                     remedy="restore this directory from a backup; nothing is published before that",
                 )
+            _open_to_readers(store, published)
             entry = _entry(ledger, kept, published, release.manifest, release.code)
             ledger.commit(entry, approval_of(kept.parent))
             completed.append(release.directory)
@@ -257,15 +264,22 @@ def _put_in_place(
         progress(2, 4)
         _crash_point("copied")
         _keep_private(places.owner, places.private)
+        sync_path(places.private, below=store.root)
         progress(3, 4)
         _crash_point("kept")
-        arriving.chmod(0o755)
         store.storage.reveal(arriving, published)
         _crash_point("renamed")
     finally:
         remove(arriving)  # it is in a public directory
-    sync_directory(published.parent)
+    _open_to_readers(store, published)
     _crash_point("synced")
+
+
+def _open_to_readers(store: Store, published: Path) -> None:
+    """Let others read a release once its place is durable."""
+    sync_path(published.parent, below=store.root)
+    published.chmod(0o755)
+    sync_directory(published)  # the mode is part of it
 
 
 def _manifest_as_judged(validated: Path) -> dict[str, Any]:
@@ -318,7 +332,6 @@ def _keep_private(source: Path, target: Path) -> None:
             _remove_any(temporary)
             raise
         _crash_point(f"kept {name}")
-    sync_directory(target)
 
 
 def _remove_temporary(private: Path) -> None:
@@ -356,8 +369,10 @@ def _arriving(published: Path) -> Path:
 
 
 def _flush(path: Path) -> None:
-    """Make a file, or all files of a directory, survive a power failure."""
-    for file in path.rglob("*") if path.is_dir() else [path]:
-        if file.is_file():
-            with file.open("rb+") as handle:
+    """Make a file, or a directory with all that is in it, survive a power failure."""
+    for place in (path, *path.rglob("*")) if path.is_dir() else [path]:
+        if place.is_dir():
+            sync_directory(place)
+        else:
+            with place.open("rb+") as handle:
                 os.fsync(handle.fileno())
