@@ -6,14 +6,14 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 Signature = tuple[int, int, int]
 
 
 @contextlib.contextmanager
-def open_file(path: Path) -> Iterator[BinaryIO]:
+def open_file(path: Path) -> Iterator[BufferedReader]:
     """Open an ordinary file for reading; anything else raises an OSError: a pipe would make a reader wait for ever, and
     a device has no end. Releases are copied from strangers, links and pipes with them."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
