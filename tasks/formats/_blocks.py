@@ -210,7 +210,7 @@ def parse_seconds(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
             continue
         if kind == pa.int64() and pc.any(pc.match_substring(column, "x", ignore_case=True)).as_py():
             break  # Arrow reads 0x10, too
-        return value, known & (-_EXACT < value) & (value < _EXACT)
+        return value, known & (value > -_EXACT) & (value < _EXACT)
     return _mixed(column)
 
 
@@ -219,7 +219,7 @@ def _mixed(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     import pandas as pd
 
     value, known = _from_numbers(parse_numbers(column))
-    known &= (-_EXACT < value) & (value < _EXACT)
+    known &= (value > -_EXACT) & (value < _EXACT)
     rest = np.flatnonzero(~known)
     text = pd.Series(column.take(pa.array(rest)).to_pandas(), dtype="object")
     dates = pd.to_datetime(text, format="ISO8601", errors="coerce", utc=True)
