@@ -70,7 +70,8 @@ class Privacy(Settings):
             )
         if 2 * self.min_contributors > self.k:
             raise ValueError(
-                f"support publishes counts from min_contributors on, and a blank cell must mean that less than half of a "
-                f"group rated the item: {self.min_contributors} is more than half of k = {self.k}; lower privacy.min_contributors, raise privacy.k or remove support"
+                "support publishes counts from min_contributors on, and a blank cell must mean that less than half of "
+                f"a group rated the item: {self.min_contributors} is more than half of k = {self.k}; lower "
+                "privacy.min_contributors, raise privacy.k or remove support"
             )
         return self

@@ -21,8 +21,8 @@ def shares_of_groups(counts: np.ndarray, sizes: np.ndarray, c: int) -> np.ndarra
 
     A published v stands for v … v + c − 1, less where the next published count is nearer. The highest count of an item
     may be its top code and stand for v and more. It is taken for one where it is no multiple of c, or so high that a
-    group with a few more raters would need one; its cells are then expected to hold what the law gives them, but no more
-    than may be published. Groups count as all of the median size where a law is fitted: a release's groups differ
+    group with a few more raters would need one; its cells are then expected to hold what the law gives them, but no
+    more than may be published. Groups count as all of the median size where a law is fitted: a release's groups differ
     little.
     """
     n = int(np.median(sizes))
