@@ -123,7 +123,7 @@ def final_problems(machine: Machine, watcher: Watcher, erased: set[str]) -> list
         *_wrong_places(disk, watcher),
         *_disagreements(machine, disk),
         *_wrong_people(watcher),
-        *_left_of_erased(disk, machine, watcher, erased),
+        *left_of_erased(disk, watcher, erased),
         *_open_to_others(disk),
     ]
 
@@ -172,7 +172,8 @@ def _wrong_people(watcher: Watcher) -> list[str]:
     return [f"k_eff is {smallest}"] if smallest is not None and smallest < K else []
 
 
-def _left_of_erased(disk: FileSystem, machine: Machine, watcher: Watcher, erased: set[str]) -> list[str]:
+def left_of_erased(disk: FileSystem, watcher: Watcher, erased: set[str]) -> list[str]:
+    """Return which private files name an erased person, and which releases offer that person's group."""
     found = []
     for path, node in disk.walk(PRIVATE):
         if isinstance(node, File) and any(_holds(node.data, person) for person in erased):

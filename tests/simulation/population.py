@@ -214,6 +214,10 @@ def draw_jobs(rng: random.Random, wishes: Wishes, only: str | None = None) -> li
     return chosen
 
 
+def nothing(_: Job) -> None:
+    """Do nothing."""
+
+
 def recovered(store: Store) -> None:
     """Do what every command does first after a crash."""
     try:
