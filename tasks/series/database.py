@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from filelock import FileLock
 
 from tasks.errors import DiskFull, MurmurError, UsageError
 from tasks.series import schema
@@ -96,7 +95,8 @@ def open_database(store: Store, population: str) -> Iterator[tuple[Database, byt
     try:
         database = Database(engine, population)
         key = directory / f"{population}.key"
-        with FileLock(directory / f".{population}.lock", timeout=WAIT_SECONDS, mode=0o600):
+        with store.storage.lock(directory / f".{population}.lock", WAIT_SECONDS):
+            store.storage.fetch_shared(key)
             if not database.is_shared:
                 _make_file(directory / f"{population}.db")
             if not _has_table(engine, schema.meta):

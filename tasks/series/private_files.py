@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tasks.series.tombstones import WITHDRAWN
-from tasks.store import owner_only, remove, write_bytes
+from tasks.store import owner_only, remove, storage_of, write_bytes
 
 WORK = "work"
 LOOKED_AT = 4096  # bytes
@@ -70,7 +70,9 @@ def forget(directories: Iterable[Path], stand_ins: Mapping[str, str]) -> Cleaned
         if not ids:
             continue
         work = directory / WORK
-        if any(_holds(file, ids) for file in _files(work)):
+        # In an object store they are not read for this: all go.
+        unread = work.is_dir() and storage_of(work) is not None
+        if unread or any(_holds(file, ids) for file in _files(work)):
             remove(work)
             total += Cleaned(0, 1)
         for file in [file for file in _files(directory) if _holds(file, ids)]:

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
+from tasks.data.approval import approval_of, require_signatures
 from tasks.errors import MurmurError, Refused, room_in
 from tasks.series.entry import has_entry, population_of, read_entry
 from tasks.series.file_check import unknown_releases
+from tasks.series.forgotten import require_nothing_forgotten
 from tasks.series.ledger import Ledger
 from tasks.series.manifests import comparable, manifest_digest
 from tasks.series.rows import Entry, PublishedRelease, parse_directory
@@ -74,6 +74,7 @@ def publish(
         with exclusive(store, population_of(places.owner / ENTRY)) as ledger:
             # Inside the lock: another run may have written here while this one waited.
             manifest = _manifest_as_judged(validated)
+            require_signatures(store, published, private, validated)
             progress(1, 4)
             publish_within(ledger, store, places, manifest, progress, code=code)
     else:
@@ -83,8 +84,10 @@ def publish(
                 raise Refused(
                     "the candidate was made again meanwhile", where=str(validated), remedy="run it again"
                 )
+            require_signatures(store, published, private, validated)
             progress(1, 4)
             if not _is_published(published, manifest):
+                store.storage.discard(published)  # what a crash may have left without a manifest
                 _put_in_place(store, places, manifest, progress, code)
     return manifest
 
@@ -97,7 +100,15 @@ def exclusive(store: Store, population: str) -> Iterator[Ledger]:
     """
     with _locked(store), Ledger.open(store, population) as ledger, ledger.exclusive():
         _recover(ledger, store)
+        require_nothing_forgotten(store, ledger)
         yield ledger
+
+
+@contextlib.contextmanager
+def quiet(store: Store) -> Iterator[None]:
+    """Keep publication, withdrawal and erasure by this machine out for a while, as a backup needs it."""
+    with _locked(store):
+        yield
 
 
 def recover(store: Store, population: str) -> list[str]:
@@ -132,11 +143,11 @@ def publish_within(
         _crash_point("prepared")
         _put_in_place(store, places, manifest, progress, code)
     except BaseException:
-        if not (places.published / "manifest.json").exists():
+        if not store.storage.has(places.published / "manifest.json"):
             ledger.abandon(release_id)
             remove(places.private / ENTRY)
         raise
-    ledger.commit(entry)
+    ledger.commit(entry, approval_of(places.private))
     _crash_point("committed")
     remove(places.private / ENTRY)
 
@@ -148,18 +159,21 @@ def _crash_point(name: str) -> None:
 @contextlib.contextmanager
 def _locked(store: Store) -> Iterator[None]:
     try:
-        lock = FileLock(store.lock_file(), timeout=LOCK_SECONDS, mode=0o600)
-        lock.acquire()
-    except Timeout:
+        lock = contextlib.ExitStack()
+        lock.enter_context(store.storage.lock(store.lock_file(), LOCK_SECONDS))
+    except TimeoutError:
         raise MurmurError(
             f"another publication has held the store for {LOCK_SECONDS} s",
             where=str(store.lock_file()),
             remedy="wait for it to finish and run this step again",
         ) from None
-    try:
-        yield
-    finally:
-        lock.release()
+    with lock:
+        store.storage.refresh()
+        try:
+            yield
+        finally:
+            for part in ("private", "published"):
+                store.storage.save(store.root / part)
 
 
 def _recover(ledger: Ledger, store: Store) -> list[str]:
@@ -178,7 +192,8 @@ def _recover(ledger: Ledger, store: Store) -> list[str]:
                     remedy="restore this directory from a backup; nothing is published before that",
                 )
             _open_to_readers(store, published)
-            ledger.commit(_entry(ledger, kept, published, release.manifest, release.code))
+            entry = _entry(ledger, kept, published, release.manifest, release.code)
+            ledger.commit(entry, approval_of(kept.parent))
             completed.append(release.directory)
         else:
             if not _was_public(published):
@@ -252,8 +267,7 @@ def _put_in_place(
         sync_path(places.private, below=store.root)
         progress(3, 4)
         _crash_point("kept")
-        remove(published)  # what a crash may have left without a manifest
-        arriving.rename(published)
+        store.storage.reveal(arriving, published)
         _crash_point("renamed")
     finally:
         remove(arriving)  # it is in a public directory

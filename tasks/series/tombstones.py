@@ -96,7 +96,7 @@ def _bury(store: Store, release: PublishedRelease, tombstone: dict[str, Any]) ->
         shutil.move(file, private / WITHDRAWN / file.name)
         crash_point("moved a file")
     restrict(private / WITHDRAWN)
-    for directory in (published, private / WITHDRAWN):
+    for directory in (private / WITHDRAWN, published):
         sync_directory(directory)
     with owner_only():
         manifest = private / WITHDRAWN / "manifest.json"
