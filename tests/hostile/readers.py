@@ -447,10 +447,10 @@ def _expanded(published: Path) -> None:
 
 def _opened(published: Path) -> None:
     """Open the release as `attack --release` and `audit` do before they attack."""
-    from checks.evidence.file_metadata import foreign_metadata, row_group_sizes
     from checks.evidence.membership import Membership
     from checks.evidence.opened_cases import manifest_snapshot, refuse_unreadable
     from checks.evidence.release import Release
+    from checks.evidence.file_metadata import foreign_metadata, row_group_sizes
     from tasks.cli._command import require_own_private
 
     private = published.parents[2] / "private" / "made" / SNAPSHOT.isoformat()
