@@ -25,7 +25,7 @@ def tables(directory: Path = results.DIRECTORY) -> str:
     if simulated.exists():
         figures = read_json(simulated)
         parts.append(
-            "`make simulate N={schedules}`: {schedules:,} schedules with {steps:,} steps, {power:,} power failures and "
+            "Simulated, from seed {first_seed:,} on: {schedules:,} schedules with {steps:,} steps, {power:,} power failures and "
             "{kill:,} killed processes, {releases:,} releases seen in public; {broken} schedules broke an invariant. "
             "{per_cpu_second:g} schedules per CPU second, on a busy machine.".format(
                 **figures, broken=len(figures["failed"])

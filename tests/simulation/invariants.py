@@ -139,8 +139,8 @@ def _wrong_places(disk: FileSystem, watcher: Watcher) -> list[str]:
         elif files != {"tombstone.json"} and name not in watcher.seen:
             found.append(f"{name} is in public, and no reader can have it whole")
     for name, seen in watcher.seen.items():
-        node = entries.get(name)
-        files = set(node.entries) if isinstance(node, Directory) else set()
+        there = entries.get(name)
+        files = set(there.entries) if isinstance(there, Directory) else set()
         if files not in ({"tombstone.json"}, set(seen.files)):
             found.append(f"{name} was public, and is neither there nor withdrawn")
     return found

@@ -93,8 +93,8 @@ class Simulator:
                 recovered(self.series.store)
             if len(jobs) > 1 and wishes.erased:
                 # A run that is under way during an erasure may write ids again: docs/reliability.md says to repeat it.
-                left = left_of_erased(self.machine.disk, watcher, wishes.erased)
-                outcome.problem = "; ".join(one for one in left if "/work/" not in one) or None
+                named = left_of_erased(self.machine.disk, watcher, wishes.erased)
+                outcome.problem = "; ".join(one for one in named if "/work/" not in one) or None
                 eraser(wishes, sorted(wishes.erased))(Job("eraser again", nothing))
             found = final_problems(self.machine, watcher, wishes.erased)
             found += [*self._ledger_problems(), *([outcome.problem] if outcome.problem else [])]
