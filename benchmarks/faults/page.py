@@ -25,11 +25,10 @@ def tables(directory: Path = results.DIRECTORY) -> str:
     if simulated.exists():
         figures = read_json(simulated)
         parts.append(
-            "Simulated, from seed {first_seed:,} on: {schedules:,} schedules with {steps:,} steps, {power:,} power failures and "
-            "{kill:,} killed processes, {releases:,} releases seen in public; {broken} schedules broke an invariant. "
-            "{per_cpu_second:g} schedules per CPU second, on a busy machine.".format(
-                **figures, broken=len(figures["failed"])
-            )
+            "Simulated, from seed {first_seed:,} on: {schedules:,} schedules with {steps:,} steps, "
+            "{power:,} power failures and {kill:,} killed processes, {releases:,} releases seen in public; "
+            "{broken} schedules broke an invariant. {per_cpu_second:g} schedules per CPU second, on a busy "
+            "machine.".format(**figures, broken=len(figures["failed"]))
         )
     rows = [row for kind in KINDS for row in _rows(directory / f"faults-{kind}.json")]
     injected = {row[0] for row in rows}
