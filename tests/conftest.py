@@ -35,6 +35,7 @@ LONGEST_FIRST = (
     "tests/integration/test_release_runs.py",
     "tests/integration/test_interruption.py",
     "tests/tasks/series/test_publication.py",
+    "tests/simulation/test_simulation.py",
     "tests/tasks/series/test_shared_ledger.py",
     "tests/tasks/cli/test_cli.py",
     "tests/tasks/test_pipeline.py",

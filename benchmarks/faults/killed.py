@@ -21,6 +21,7 @@ import psutil
 from distributed import Client, Security
 
 from benchmarks.faults.ground import MARK, NAME, SNAPSHOT, STEPS, Ground, Trial, orphans
+from benchmarks.faults.page import VICTIMS
 from tasks.stack import Stack, StackError
 from tasks.store import remove
 
@@ -65,14 +66,15 @@ def airflow_task(stack: Stack) -> int:
     raise StackError("no task of Airflow was found")
 
 
-VICTIMS: dict[str, Callable[[Stack], int]] = {
-    "Dask worker": dask_worker,
-    "nanny of the Dask workers": component("dask-worker"),
-    "Dask scheduler": component("dask-scheduler"),
-    "Airflow task": airflow_task,
-    "Airflow scheduler": component("scheduler"),
-    "PostgreSQL": component("postgres"),
-}
+# In the order of page.VICTIMS.
+FINDERS = (
+    dask_worker,
+    component("dask-worker"),
+    component("dask-scheduler"),
+    airflow_task,
+    component("scheduler"),
+    component("postgres"),
+)
 
 
 class Disturbed:
@@ -81,7 +83,8 @@ class Disturbed:
     def __init__(self, ground: Ground) -> None:
         self.ground, self.temp = ground, ground.temp()
         self.dags = ground.root / "dags"
-        shutil.copytree(DAGS, self.dags, ignore=shutil.ignore_patterns("*.toml", "__pycache__"))
+        unwanted = shutil.ignore_patterns("*.toml", "__pycache__")
+        shutil.copytree(DAGS, self.dags, ignore=unwanted, dirs_exist_ok=True)
         (self.dags / "releases").mkdir(exist_ok=True)
         shutil.copyfile(ground.config, self.dags / "releases" / ground.config.name)
         own = ground.environment(self.temp)
@@ -133,7 +136,7 @@ def running_stack(ground: Ground) -> Iterator[Disturbed]:
             ground.trials[-1].orphans += len(left)
 
 
-def campaign(ground: Ground, rounds: int, steps: Sequence[str] = tuple(VICTIMS)) -> None:
+def campaign(ground: Ground, rounds: int, steps: Sequence[str] = VICTIMS) -> None:
     """Kill each kind of process as many times, in a random order."""
     with running_stack(ground) as world:
         for _ in range(rounds):
@@ -148,7 +151,8 @@ def kill(ground: Ground, world: Disturbed, name: str) -> None:
     run_id = world.stack.client.trigger(DAG, LOGICAL_DATE)
     await_step(world.stack, step)
     time.sleep(2 * ground.rng.random())
-    os.kill(VICTIMS[name](world.stack), signal.SIGKILL)
+    find = dict(zip(VICTIMS, FINDERS, strict=True))[name]
+    os.kill(find(world.stack), signal.SIGKILL)
     begun = time.monotonic()
     try:
         state = world.stack.client.wait(DAG, run_id, LONGEST_SECONDS)

@@ -11,6 +11,9 @@ from tasks.store import read_json
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 BEGIN, END = "<!-- made by `make faults` -->", "<!-- end of what `make faults` makes -->"
+VICTIMS = (
+    "Dask worker", "nanny of the Dask workers", "Dask scheduler", "Airflow task", "Airflow scheduler", "PostgreSQL",
+)  # fmt: skip
 KINDS = ("killed", "disk", "network", "clock")
 COLUMNS = ("fault", "injected", "during", "recovered by", "seconds to recover (median, longest)", "not clean")
 
@@ -22,18 +25,19 @@ def tables(directory: Path = results.DIRECTORY) -> str:
     if simulated.exists():
         figures = read_json(simulated)
         parts.append(
-            "`make simulate N={schedules}`: {schedules:,} schedules with {steps:,} steps, {power:,} power failures and "
-            "{kill:,} killed processes, {releases:,} releases seen in public; {broken} schedules broke an invariant. "
-            "{per_cpu_second:g} schedules per CPU second, on a busy machine.".format(
-                **figures, broken=len(figures["failed"])
-            )
+            "Simulated, from seed {first_seed:,} on: {schedules:,} schedules with {steps:,} steps, "
+            "{power:,} power failures and {kill:,} killed processes, {releases:,} releases seen in public; "
+            "{broken} schedules broke an invariant. {per_cpu_second:g} schedules per CPU second, on a busy "
+            "machine.".format(**figures, broken=len(figures["failed"]))
         )
     rows = [row for kind in KINDS for row in _rows(directory / f"faults-{kind}.json")]
+    injected = {row[0] for row in rows}
     missing = [kind for kind in KINDS if not (directory / f"faults-{kind}.json").exists()]
+    missing += [f"kill -9 of {name}" for name in VICTIMS if f"kill -9 of {name}" not in injected]
     lines = [COLUMNS, ("---", "---:", "---", "---", "---:", "---:"), *rows]
     parts.append("\n".join("| " + " | ".join(line) + " |" for line in lines))
     if missing:
-        parts.append(f"Not run yet: {', '.join(missing)}.")
+        parts.append(f"Not injected yet: {', '.join(missing)}.")
     return "\n\n".join(parts)
 
 

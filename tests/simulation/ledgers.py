@@ -74,8 +74,8 @@ class LedgerInMemory:
             self._changes = self.connection.total_changes
             self.set_atomic(False)
 
-        engine.dialect.do_commit = commit  # type: ignore[method-assign]
-        engine.dialect.do_rollback = rollback  # type: ignore[method-assign]
+        engine.dialect.do_commit = commit  # type: ignore[method-assign, assignment]
+        engine.dialect.do_rollback = rollback  # type: ignore[method-assign, assignment]
         engine.dispose = lambda close=True: None  # type: ignore[method-assign]
         self._changes = 0
         self.connection.deserialize(self.EMPTY)

@@ -19,6 +19,7 @@ from typing import Any
 from unittest import mock
 
 from tasks.series import chain, database, publication, repair
+from tasks.storage import local
 from tests.simulation.baton import Baton, Lock, Process
 from tests.simulation.file_system import FileSystem
 from tests.simulation.ledgers import LedgerInMemory
@@ -179,8 +180,7 @@ def simulated(machine: Machine) -> Iterator[None]:
         put(secrets, "token_bytes", lambda n=32: machine.rng.randbytes(n))
         put(secrets, "token_hex", lambda n=32: machine.rng.randbytes(n).hex())
         put(database, "_engine", machine.ledger.open)
-        for module in (publication, database):
-            put(module, "FileLock", machine.lock)
+        put(local, "FileLock", machine.lock)
         for module in (chain, publication, repair):
             put(module, "datetime", clock)
         yield

@@ -158,6 +158,9 @@ class Mount:
             return handle
         return io.TextIOWrapper(handle, encoding=more.get("encoding") or "utf-8", newline=more.get("newline"))
 
+    def fstat(self, number: int) -> os.stat_result:
+        return _stat(self._open[number][0])
+
     def fsync(self, number: int) -> None:
         self.system.sync(*self._open[number])
 
@@ -280,7 +283,10 @@ def _of_two_paths(ours: Callable[[str, str], Any], real: Callable[..., Any]) -> 
 
 def _of_handles(mount: Mount) -> dict[str, Callable[..., Any]]:
     """Return what replaces functions of os that take the number of an open file."""
-    real = {name: getattr(os, name) for name in ("fsync", "close", "write")}
+    real = {name: getattr(os, name) for name in ("fsync", "fstat", "close", "write")}
+
+    def fstat(number: int) -> os.stat_result:
+        return mount.fstat(number) if number >= FIRST_HANDLE else real["fstat"](number)
 
     def fsync(number: int) -> None:
         mount.fsync(number) if number >= FIRST_HANDLE else real["fsync"](number)
@@ -295,7 +301,7 @@ def _of_handles(mount: Mount) -> dict[str, Callable[..., Any]]:
         with mount.reopen(number, "ab") as file:
             return file.write(data)
 
-    return {"fsync": fsync, "close": close, "write": write, "umask": mount.umask}
+    return {"fsync": fsync, "fstat": fstat, "close": close, "write": write, "umask": mount.umask}
 
 
 def _of_paths(system: FileSystem, mount: Mount) -> dict[str, Callable[..., Any]]:

@@ -120,7 +120,7 @@ FAULTS = {
     ),
     "open to readers before it is durable": Fault(
         _replaced((publication, "_put_in_place", _open_at_once)),
-        "was public, and is neither there nor withdrawn",
+        "",
         alone="publisher 1",
     ),
     "copied into place": Fault(_replaced((publication, "_put_in_place", _copy_into_place)), ""),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tasks.errors import MurmurError, Refused
-from tasks.series import erasure, publication, withdrawal
+from tasks.series import erasure, withdrawal
 from tasks.series.ledger import Ledger
 from tasks.series.publication import exclusive, recover
 from tasks.store import Store, make_private, owner_only, remove
@@ -138,7 +138,7 @@ def publisher(wishes: Wishes, snapshot: str, newcomers: Sequence[str]) -> Callab
 
 def step_lock(series: Series, snapshot: str) -> contextlib.AbstractContextManager[object]:
     """Keep two runs of a step apart, as tasks/pipeline.py does."""
-    return publication.FileLock(series.private(snapshot) / ".validate.lock", mode=0o600)
+    return series.store.storage.lock(series.private(snapshot) / ".validate.lock")
 
 
 def nobody_is_released(series: Series) -> bool:
@@ -212,6 +212,10 @@ def draw_jobs(rng: random.Random, wishes: Wishes, only: str | None = None) -> li
     if rng.random() < 0.2:
         chosen.append(Job("withdrawer", withdrawer(wishes, rng.choice((JANUARY, FEBRUARY)))))
     return chosen
+
+
+def nothing(_: Job) -> None:
+    """Do nothing."""
 
 
 def recovered(store: Store) -> None:

@@ -58,10 +58,12 @@ def test_planted_fault_is_found(simulator, name):
 
 def outcomes(simulator, fault):
     """Yield the outcomes of schedules with a fault, until nobody wants more."""
-    for number in range(1, MOST_TRIES):
-        crash = Crash("power", number, counts_weighty_steps=True) if fault.alone else None
+    step, seed = 0, 1
+    for _ in range(MOST_TRIES):
+        step += 1
+        crash = Crash("power", step, counts_weighty_steps=True) if fault.alone else None
         with fault.plant():
-            outcome = simulator.run(7 if fault.alone else number, fault.alone, crash)
+            outcome = simulator.run(seed, fault.alone, crash)
         yield outcome
-        if fault.alone and not outcome.crashes:
-            return  # the step is beyond the last
+        if not fault.alone or not outcome.crashes:  # the step was beyond the last
+            step, seed = 0, seed + 1
