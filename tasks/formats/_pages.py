@@ -35,8 +35,8 @@ _DEEPEST = 8
 class Chunk(NamedTuple):
     """Hold what the pages of a column in a row group state together: their bytes and values.
 
-    `longest` is the most bytes that a value has on average in any page; where values are stored once and referred to, or
-    share their beginnings, all bytes of the largest page.
+    `longest` is the most bytes that a value has on average in any page; where values are stored once and referred to,
+    or share their beginnings, all bytes of the largest page.
     """
 
     expanded: int
@@ -196,13 +196,16 @@ def _whole(value: object) -> int:
 
 
 class _Compact:
-    """Decode structs of Thrift's compact protocol; an IndexError where the data end, a ValueError where they are none."""
+    """Decode structs of Thrift's compact protocol.
+
+    Raises an IndexError where the data end, a ValueError where they are none.
+    """
 
     def __init__(self, data: bytes) -> None:
         self._data, self.at = data, 0
 
     def struct(self, depth: int = 0) -> dict[int, Any]:
-        """Return the fields of a struct by their numbers; texts, truth values and floats are skipped, with value None."""
+        """Return the fields of a struct by their numbers; texts, truth values and floats are None."""
         if depth > _DEEPEST:
             raise ValueError
         fields: dict[int, Any] = {}

@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import importlib.util
 import json
-import os
 import random
 import re
 import resource
@@ -56,7 +55,7 @@ def main() -> int:
     for name in chosen:
         seconds = options.minutes * 60 / len(chosen)
         lines.append(_campaign(name, options.out.absolute() / name, seconds, options.seed))
-        print(_row(lines[-1]), flush=True)  # noqa: T201 - the campaign's answer
+        print(_row(lines[-1]), flush=True)
     (options.out / "campaign.json").write_text(json.dumps(lines, indent=1) + "\n")
     return int(any(line["findings"] for line in lines))
 
@@ -136,11 +135,10 @@ def _child(name: str, place: Path, seconds: float, seed: int) -> None:
         if atheris is None
         else atheris.instrument_imports(include=list(INSTRUMENTED))
     ):
-        from tests.hostile.readers import READERS, attack
-
         import checks.gate  # noqa: F401 - so that it is instrumented
         from checks.registry import registered
         from tasks.data import expand  # noqa: F401
+        from tests.hostile.readers import READERS, attack
 
         registered()
     reader = READERS[name]

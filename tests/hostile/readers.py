@@ -323,7 +323,8 @@ def _config(data: bytes, place: Path) -> None:
 
 def _config_seeds() -> list[bytes]:
     files = sorted((Path(__file__).parents[2] / "dags" / "releases").glob("*.toml"))
-    short = b'[release]\nname = "a"\nschedule = "@daily"\nstart_date = 2026-01-01\n[source]\nformat = "csv"\npath = "x"\n'
+    short = b'[release]\nname = "a"\nschedule = "@daily"\nstart_date = 2026-01-01\n'
+    short += b'[source]\nformat = "csv"\npath = "x"\n'
     return [*(one.read_bytes() for one in files), short + b"scale = [1, 5]\n[gate]\ntf-idf = 0.1\n"]
 
 
@@ -447,10 +448,10 @@ def _expanded(published: Path) -> None:
 
 def _opened(published: Path) -> None:
     """Open the release as `attack --release` and `audit` do before they attack."""
+    from checks.evidence.file_metadata import foreign_metadata, row_group_sizes
     from checks.evidence.membership import Membership
     from checks.evidence.opened_cases import manifest_snapshot, refuse_unreadable
     from checks.evidence.release import Release
-    from checks.evidence.file_metadata import foreign_metadata, row_group_sizes
     from tasks.cli._command import require_own_private
 
     private = published.parents[2] / "private" / "made" / SNAPSHOT.isoformat()
