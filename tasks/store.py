@@ -8,6 +8,7 @@ import contextlib
 import datetime
 import errno
 import hashlib
+import io
 import json
 import math
 import os
@@ -16,7 +17,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, NoReturn
 
 from tasks.errors import DiskFull, UsageError, is_full
 
@@ -107,7 +108,7 @@ def restrict(directory: Path) -> None:
 
 
 @contextlib.contextmanager
-def open_file(path: Path) -> Iterator[BinaryIO]:
+def open_file(path: Path) -> Iterator[io.BufferedReader]:
     """Open an ordinary file for reading; anything else raises an OSError: a pipe would make a reader wait for ever, and
     a device has no end. Releases are copied from strangers, links and pipes with them."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

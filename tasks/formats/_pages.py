@@ -177,7 +177,9 @@ def _header(stream: BinaryIO, at: int, stop: int, where: str) -> tuple[_Page, in
         try:
             reader = _Compact(data)
             fields = reader.struct()
-            about = next((fields[key] for key in (5, 7, 8) if isinstance(fields.get(key), dict)), {})
+            about: dict[int, Any] = next(
+                (fields[key] for key in (5, 7, 8) if isinstance(fields.get(key), dict)), {}
+            )
             kind, expanded, compressed = (_whole(fields.get(key)) for key in (1, 2, 3))
             # DataPageHeaderV2 has the encoding in field 4, the others in field 2.
             encoding = about.get(4 if 8 in fields else 2)
