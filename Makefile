@@ -14,7 +14,7 @@ export DO_NOT_TRACK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui test quick faults lint ruff format bench bench-netflix bench-page compare sbom audit lock clean
+.PHONY: help setup demo ui test quick faults fuzz lint ruff format bench bench-netflix bench-page compare sbom audit lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,14 @@ FAULTS := MURMUR_FAULT_KILLS=200 MURMUR_FAULT_RACES=50
 faults: setup  ## kill -9 a publisher at 200 points between prepare and commit, and 50 races of two publishers (5 minutes)
 	@$(FAULTS) exec $(PYTEST) --numprocesses 2 tests/tasks/series/test_publication.py \
 		tests/tasks/series/test_shared_ledger.py
+
+MINUTES ?= 20
+
+# Where there is no wheel of atheris, inputs are mutated blindly, without the guidance of coverage.
+fuzz: setup  ## hostile input for every reader of files, guided by coverage (MINUTES=20): table and findings in build/fuzz
+	@$(UV) pip install --quiet --python $(BIN)/python --only-binary :all: --require-hashes \
+		--requirement tests/hostile/requirements.txt || echo 'make: no atheris here; mutating blindly'
+	@exec $(BIN)/python -m tests.hostile.campaign --minutes $(MINUTES)
 
 lint: ruff  ## ruff and mypy
 	$(BIN)/mypy
