@@ -1,12 +1,13 @@
 """Define what a command returns, and the arguments that several commands share."""
 
 import argparse
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tasks.errors import Refused, UsageError, printable
-from tasks.store import read_published_json
+from tasks.store import Store, read_published_json
 
 if TYPE_CHECKING:
     from checks.result import Verdict
@@ -48,12 +49,29 @@ def add_snapshot(parser: argparse.ArgumentParser, *, required: bool) -> None:
 
 def add_store(parser: argparse.ArgumentParser) -> None:
     """Declare `--store`."""
-    text = "store directory (default: MURMUR_STORE, else ./store)"
+    text = "store: a directory or s3://bucket/prefix (default: MURMUR_STORE, else ./store)"
     parser.add_argument("--store", default=None, metavar="DIR", help=text)
+
+
+def require_local(path: str, argument: str) -> None:
+    """Refuse the address of an object store where a command reads files of this machine."""
+    if "://" in path:
+        raise UsageError(
+            "this command reads and writes a directory of this machine, not an object store",
+            where=f"{argument} {path}",
+            remedy="name a directory: a copy of the store or of the release (for example aws s3 cp --recursive)",
+        )
+
+
+def local_store(named: str | None) -> Store:
+    """Return a store that is a directory: a study tries releases there, beside the real ones."""
+    require_local(named or os.environ.get("MURMUR_STORE") or "", "--store, MURMUR_STORE")
+    return Store(named)
 
 
 def require_directory(path: str | Path, argument: str) -> Path:
     """Return the path of an existing directory, or refuse the argument that names it."""
+    require_local(str(path), argument)
     path = Path(path)
     if not path.is_dir():
         raise UsageError("there is no such directory", where=f"{argument} {path}", remedy="check the path")

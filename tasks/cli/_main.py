@@ -22,6 +22,7 @@ from typing import Any, NoReturn, cast
 
 from tasks.cli._command import DONE, FAILED, REFUSED, Command, CommandResult
 from tasks.errors import MurmurError, UsageError, place_of, printable
+from tasks.store import addressed
 from tasks.telemetry.logs import chosen_formatter
 
 FILE_ERRORS = (
@@ -59,6 +60,8 @@ def main(arguments: list[str] | None = None) -> int:
         result = options.run(options)
     except (Exception, KeyboardInterrupt) as problem:
         result = _explain(problem)
+    answer, end, plain = addressed([result.answer, result.end, result.plain])
+    result = CommandResult(answer, result.exit_code, end, plain)
     if "--json" in given:
         print(json.dumps(result.answer, allow_nan=False))  # noqa: T201 - the command's answer
     elif result.plain is not None:
@@ -141,6 +144,7 @@ def _join_scale(arguments: list[str]) -> list[str]:
 def _explain(problem: BaseException) -> CommandResult:
     """Print an error to stderr and return its answer and exit code."""
     if isinstance(problem, MurmurError):
+        problem.what, problem.where, problem.remedy = addressed([problem.what, problem.where, problem.remedy])
         _print_error(str(problem))
         return _error_result(problem.what, problem.where, problem.remedy, problem.exit_code)
     where = ""

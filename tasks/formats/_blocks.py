@@ -24,7 +24,8 @@ Ids: TypeAlias = pa.StringArray | pa.DictionaryArray
 LONGEST_ID = 2048  # bytes
 LONGEST_NUMBER = 64  # bytes of a rating or a time
 
-_NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_EXACT = 2**53  # whole numbers below it are the same as float64
 
 
 @dataclass(frozen=True)
@@ -179,19 +180,27 @@ def _at(numbers: np.ndarray | None, row: int) -> int | None:
 
 
 def parse_numbers(column: pa.Array) -> np.ndarray:
-    """Convert numbers or text to float64; NaN for anything else. (No locale: '3,5' is not a number.)"""
+    """Convert numbers or text to float64; NaN for anything else. (No locale: '3,5' is not a number.)
+
+    The result for a row must not depend on other rows, which are other people's: that one of them cannot be read sends
+    the whole block to the slower way, which has to accept the same (docs/proofs/dp-synthetic.md).
+    """
     if not _is_text(column.type):
         return _to_numpy(pc.cast(column, pa.float64(), safe=False), np.nan)
     try:
-        return _to_numpy(pc.cast(column, pa.float64()), np.nan)
+        found = _to_numpy(pc.cast(column, pa.float64()), np.nan)
+        return np.where(np.isfinite(found), found, np.nan)  # 'inf' is no number
     except pa.ArrowInvalid:
         text = pc.utf8_trim_whitespace(column)
         text = pc.if_else(pc.match_substring_regex(text, _NUMBER), text, None)
-        return _to_numpy(pc.cast(text, pa.float64()), np.nan)
+        found = _to_numpy(pc.cast(text, pa.float64()), np.nan)
+        return np.where(np.isfinite(found), found, np.nan)
 
 
 def parse_seconds(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Convert epoch seconds, dates or ISO text to (int64 seconds since 1970, whether it could be read)."""
+    """Convert epoch seconds, dates or ISO text to (int64 seconds since 1970, whether it could be read).
+
+    As with numbers, text means the same whatever other rows hold."""
     if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
         zone = column.type.tz if pa.types.is_timestamp(column.type) else None
         return _known(pc.cast(column, pa.timestamp("s", zone), safe=False))
@@ -202,9 +211,12 @@ def parse_seconds(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         return _from_numbers(parse_numbers(column))
     for kind in (pa.int64(), pa.timestamp("s")):  # a column of the other kind fails at its first row: cheap
         try:
-            return _known(pc.cast(column, kind))
+            value, known = _known(pc.cast(column, kind))
         except pa.ArrowInvalid:
             continue
+        if kind == pa.int64() and pc.any(pc.match_substring(column, "x", ignore_case=True)).as_py():
+            break  # Arrow reads 0x10, too
+        return value, known & (value > -_EXACT) & (value < _EXACT)
     return _mixed(column)
 
 
@@ -213,6 +225,7 @@ def _mixed(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     import pandas as pd
 
     value, known = _from_numbers(parse_numbers(column))
+    known &= (value > -_EXACT) & (value < _EXACT)
     rest = np.flatnonzero(~known)
     text = pd.Series(column.take(pa.array(rest)).to_pandas(), dtype="object")
     dates = pd.to_datetime(text, format="ISO8601", errors="coerce", utc=True)

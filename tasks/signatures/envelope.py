@@ -55,8 +55,8 @@ def open_envelope(
     try:
         assert isinstance(envelope, dict)
         kind, signatures = envelope["payloadType"], envelope["signatures"]
-        payload = base64.b64decode(envelope["payload"], validate=True)
-        signed = [(str(one["keyid"]), base64.b64decode(one["sig"], validate=True)) for one in signatures]
+        payload = _decoded(envelope["payload"])
+        signed = [(str(one["keyid"]), _decoded(one["sig"])) for one in signatures]
         if len(signed) > MOST_SIGNATURES:
             raise ValueError
     except (AssertionError, LookupError, TypeError, ValueError, binascii.Error):
@@ -83,6 +83,14 @@ def open_envelope(
     if not isinstance(content, dict):
         raise _refused("what was signed is no statement")
     return content, sorted(set(found))
+
+
+def _decoded(text: str) -> bytes:
+    """Return what is written in base64; refuse a second way to write the same bytes, so that no bit can change."""
+    data = base64.b64decode(text, validate=True)
+    if base64.b64encode(data).decode() != text:
+        raise ValueError
+    return data
 
 
 def _refused(what: str) -> Refused:
