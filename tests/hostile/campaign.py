@@ -84,8 +84,9 @@ def _campaign(name: str, place: Path, seconds: float, seed: int) -> dict[str, An
                 done = NO_END
             log.seek(0)
             text = log.read()[-20_000:].decode("utf-8", "replace")
-        inputs += int((place / "inputs").read_text() or 0)
-        if done != 0:
+        read = int((place / "inputs").read_text() or 0)
+        inputs += read
+        if done != 0 and not (done == NO_END and read == 0):  # a busy machine did not even begin
             _keep_crash(place, done, text)
         round_ += 1
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
