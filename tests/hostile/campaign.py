@@ -44,9 +44,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()), help="default: the time")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--seconds", type=float, help=argparse.SUPPRESS)
+    parser.add_argument("--scratch", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        _child(options.child, options.out, options.seconds, options.seed)
+        _child(options.child, options.out, options.scratch, options.seconds, options.seed)
         return 0
     chosen = options.readers.split(",")
     lines = []
@@ -75,7 +76,12 @@ def _campaign(name: str, place: Path, seconds: float, seed: int) -> dict[str, An
         (place / "inputs").write_text("0")
         command = [sys.executable, "-m", "tests.hostile.campaign", "--child", name, "--out", str(place)]
         command += ["--seconds", str(left), "--seed", str(seed + round_)]
-        with tempfile.TemporaryFile() as log:
+        memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
+        with (
+            tempfile.TemporaryDirectory(prefix="fuzz-", dir=memory) as scratch,
+            tempfile.TemporaryFile() as log,
+        ):
+            command += ["--scratch", scratch]
             try:
                 done = subprocess.run(
                     command, stdout=log, stderr=log, timeout=left + SECONDS_TO_START, preexec_fn=_limit
@@ -124,7 +130,7 @@ def _record(place: Path, kind: str, data: bytes, text: str) -> None:
 # --- in the child ---------------------------------------------------------------------------------------------
 
 
-def _child(name: str, place: Path, seconds: float, seed: int) -> None:
+def _child(name: str, place: Path, scratch: Path, seconds: float, seed: int) -> None:
     """Attack one reader for some seconds in this process."""
     atheris = None
     if importlib.util.find_spec("atheris") is not None:
@@ -143,7 +149,6 @@ def _child(name: str, place: Path, seconds: float, seed: int) -> None:
 
         registered()
     reader = READERS[name]
-    scratch = Path(tempfile.mkdtemp(prefix="fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
     count = 0
     begin = time.monotonic()
 

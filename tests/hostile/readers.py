@@ -125,7 +125,7 @@ def _movielens(data: bytes, place: Path) -> None:
     name = ("movielens-100k", "movielens-1m", "movielens-csv")[way]
     (place / ("u.data", "ratings.dat", "ratings.csv")[way]).write_bytes(ratings)
     (place / ("u.user", "users.dat", "no")[way]).write_bytes(users)
-    _read_source(Source(format=name, path=str(place)))
+    _read_source(Source.model_validate({"format": name, "path": str(place)}))
 
 
 def _movielens_seeds() -> list[bytes]:
@@ -143,7 +143,7 @@ def _movielens_seeds() -> list[bytes]:
 
 def _netflix(data: bytes, place: Path) -> None:
     (place / "combined_data_1.txt").write_bytes(data)
-    _read_source(Source(format="netflix-prize", path=str(place)))
+    _read_source(Source.model_validate({"format": "netflix-prize", "path": str(place)}))
 
 
 def _netflix_seeds() -> list[bytes]:
@@ -153,7 +153,7 @@ def _netflix_seeds() -> list[bytes]:
 
 def _jester(data: bytes, place: Path) -> None:
     (place / "jester-data-1.csv").write_bytes(data)
-    _read_source(Source(format="jester", path=str(place)))
+    _read_source(Source.model_validate({"format": "jester", "path": str(place)}))
 
 
 def _jester_seeds() -> list[bytes]:
@@ -364,7 +364,14 @@ def _judged(files: dict[str, bytes]) -> dict[str, bytes]:
     """Return what publication adds to the files of a candidate: verdict, report, README, all named in the manifest."""
     from checks.privacy.integrity import NEVER_MISSING
 
-    line = {"passed": True, "observed": 1.0, "threshold": 1.0, "ci_low": None, "ci_high": None, "n": 1}
+    line: dict[str, Any] = {
+        "passed": True,
+        "observed": 1.0,
+        "threshold": 1.0,
+        "ci_low": None,
+        "ci_high": None,
+        "n": 1,
+    }
     line |= {"severity": "gate", "detail": "as planned", "applicable": True, "void": False}
     checks = [{"name": name, **line} for name in NEVER_MISSING]
     added = {
@@ -509,7 +516,7 @@ def _about_release_seeds() -> list[bytes]:
         ]
     }
     sealed = seal({"_type": "x", "subject": [], "predicate": {"signedAt": "2026-01-01"}}, _signing_key())
-    documents = [
+    documents: list[Any] = [
         manifest,
         json.dumps(stone),
         json.dumps(sealed),
