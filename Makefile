@@ -14,7 +14,7 @@ export DO_NOT_TRACK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui test quick faults simulate containers lint ruff format bench bench-netflix bench-page compare soak sbom audit \
+.PHONY: help setup demo ui test quick faults fuzz simulate containers lint ruff format bench bench-netflix bench-page compare soak sbom audit \
 	lock clean
 
 help:  ## this list
@@ -58,6 +58,14 @@ simulate: setup  ## N=100000 schedules of publishers, eraser and crashes on a si
 
 containers: setup  ## build the image, run docker/compose.yaml with Docker or Podman, publish, attack it, remove all (15 minutes)
 	@exec $(BIN)/python -m docker.run_topology
+
+MINUTES ?= 20
+
+# Where there is no wheel of atheris, inputs are mutated blindly, without the guidance of coverage.
+fuzz: setup  ## hostile input for every reader of files, guided by coverage (MINUTES=20): table and findings in build/fuzz
+	@$(UV) pip install --quiet --python $(BIN)/python --only-binary :all: --require-hashes \
+		--requirement tests/hostile/requirements.txt || echo 'make: no atheris here; mutating blindly'
+	@exec $(BIN)/python -m tests.hostile.campaign --minutes $(MINUTES)
 
 lint: ruff  ## ruff and mypy
 	$(BIN)/mypy

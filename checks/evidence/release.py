@@ -279,6 +279,11 @@ def _manifest_problem(manifest: Any) -> str:
         return "rating_scale and rating_step make more than 65,536 levels"
     if max(map(abs, scale)) > LARGEST_RATING:
         return "rating_scale is out of range"
+    return _parts_problem(manifest)
+
+
+def _parts_problem(manifest: dict[str, Any]) -> str:
+    """Return what is wrong with the kinds of the other parts, in words."""
     if not all(isinstance(manifest[name], dict) for name in ("counts", "withheld", "files")):
         return "counts, withheld and files must be objects"
     if not isinstance(manifest["method"], str) or not isinstance(manifest["unit"], str):

@@ -87,6 +87,8 @@ def _files(release: Release) -> Iterator[Problem]:
     found = [f for f in release.directory.rglob("*") if f.is_symlink() or not f.is_dir()]
     present = {str(f.relative_to(release.directory)) for f in found}
     yield sum(f.is_symlink() for f in found), "files that are links to somewhere else"
+    odd = {str(f.relative_to(release.directory)) for f in found if not f.is_file()}
+    yield len(odd), "pipes, devices or links to nothing among the files"
     yield (
         len([name for name in DATA_FILES if name not in listed]),
         "data files without a digest in the manifest",
@@ -96,7 +98,9 @@ def _files(release: Release) -> Iterator[Problem]:
     if SIGNATURE in present:  # it is about the manifest, so the manifest cannot list it
         yield from signature_problems(release.directory)
     tampered = [
-        name for name in sorted(set(listed) & present) if digest(release.directory / name) != listed[name]
+        name
+        for name in sorted(set(listed) & present - odd)
+        if digest(release.directory / name) != listed[name]
     ]
     yield len(tampered), f"files that differ from their digest ({', '.join(tampered)})"
     noted = [

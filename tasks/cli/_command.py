@@ -98,7 +98,7 @@ def _when_and_why(stone: Path) -> str:
         return ""
     if not isinstance(when, str) or not isinstance(why, str):
         return ""
-    return f" on {printable(when, 10)}: {printable(why, 300)}"
+    return f" on {printable(when[:10])}: {printable(why, 300)}"
 
 
 def require_own_private(published: Path, private: Path) -> None:

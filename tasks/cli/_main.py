@@ -18,10 +18,10 @@ import traceback
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import Any, NoReturn, cast
 
 from tasks.cli._command import DONE, FAILED, REFUSED, Command, CommandResult
-from tasks.errors import MurmurError, UsageError, place_of
+from tasks.errors import MurmurError, UsageError, place_of, printable
 from tasks.store import addressed
 from tasks.telemetry.logs import chosen_formatter
 
@@ -70,9 +70,20 @@ def main(arguments: list[str] | None = None) -> int:
         from tasks.cli._display import show, show_end
 
         if not result.end or "--verbose" in given:
-            show(result.answer)
-        show_end(result.end, refused=result.exit_code == REFUSED)
+            show(_for_a_terminal(result.answer))
+        show_end(_for_a_terminal(result.end), refused=result.exit_code == REFUSED)
     return result.exit_code
+
+
+def _for_a_terminal(value: Any) -> Any:
+    """Return an answer with what a terminal would obey escaped: item ids, reasons and names of files are in it."""
+    if isinstance(value, str):
+        return printable(value, 10**6, breaks=True)
+    if isinstance(value, dict):
+        return {_for_a_terminal(key): _for_a_terminal(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_for_a_terminal, value))
+    return value
 
 
 def find_commands() -> dict[str, Command]:

@@ -29,7 +29,7 @@ from tasks.config.series import Mode, Series
 from tasks.config.source import Source
 from tasks.config.suppression import Suppression
 from tasks.config.synthesis import Synthesis
-from tasks.errors import UsageError
+from tasks.errors import UsageError, printable
 
 __all__ = [
     "Alerts",
@@ -50,6 +50,9 @@ __all__ = [
     "parse",
     "snapshot_date",
 ]
+
+LARGEST_FILE = 2**20  # bytes of a release file
+MOST_PROBLEMS, LONGEST_SHOWN = 20, 200  # in a message
 
 
 class ReleaseConfig(Settings):
@@ -149,9 +152,18 @@ def parse(data: dict[str, Any], where: str = "configuration") -> ReleaseConfig:
     """Validate the tables of a release file; every refusal names the key and the remedy."""
     try:
         return ReleaseConfig.model_validate(data)
-    except ValidationError as error:
+    except (OverflowError, RecursionError, UnicodeError):
         raise UsageError(
-            "\n".join(_explain(problem) for problem in error.errors()),
+            "a number is out of range, or tables are nested too deeply",
+            where=where,
+            remedy="correct the file",
+        ) from None
+    except ValidationError as error:
+        problems = [_explain(problem) for problem in error.errors()]
+        if len(problems) > MOST_PROBLEMS:
+            problems = [*problems[:MOST_PROBLEMS], f"and {len(problems) - MOST_PROBLEMS:,} more"]
+        raise UsageError(
+            "\n".join(problems),
             where=where,
             remedy="correct the keys named above; `murmur init NAME` writes a commented example",
         ) from None
@@ -161,6 +173,12 @@ def load(path: str | Path) -> ReleaseConfig:
     """Read and validate a release file."""
     path = Path(path)
     try:
+        if path.exists() and (not path.is_file() or path.stat().st_size > LARGEST_FILE):
+            raise UsageError(
+                f"this is no file of at most {LARGEST_FILE:,} bytes",
+                where=str(path),
+                remedy="name a release file",
+            )
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UsageError(
@@ -168,11 +186,19 @@ def load(path: str | Path) -> ReleaseConfig:
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
-            f"the configuration cannot be read: {error}", where=str(path), remedy="check the file"
+            f"the configuration cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}",
+            where=str(path),
+            remedy="check the file",
         ) from None
-    except tomllib.TOMLDecodeError as error:
+    except (RecursionError, OverflowError):
         raise UsageError(
-            f"not valid TOML: {error}", where=str(path), remedy="correct the line named above"
+            "not valid TOML: tables are nested too deeply", where=str(path), remedy="correct the file"
+        ) from None
+    except ValueError as error:  # a whole number of thousands of digits is one, too
+        raise UsageError(
+            f"not valid TOML: {printable(str(error), 300)}",
+            where=str(path),
+            remedy="correct the line named above",
         ) from None
     return parse(data, str(path))
 
@@ -194,10 +220,10 @@ _PHRASES = {
 
 
 def _explain(problem: Any) -> str:
-    key = ".".join(str(part) for part in problem["loc"]) or "configuration"
+    key = printable(".".join(str(part) for part in problem["loc"]), LONGEST_SHOWN) or "configuration"
     phrase = _PHRASES.get(problem["type"])
     if phrase is None:
         phrase = problem["msg"].removeprefix("Value error, ")
         if problem["type"] != "value_error":
-            phrase += f" (found {problem['input']!r})"
-    return f"{key}: {phrase}"
+            phrase += f" (found {printable(repr(problem['input']), LONGEST_SHOWN)})"
+    return f"{key}: {printable(phrase, 600)}"

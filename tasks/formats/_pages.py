@@ -35,8 +35,8 @@ _DEEPEST = 8
 class Chunk(NamedTuple):
     """Hold what the pages of a column in a row group state together: their bytes and values.
 
-    `longest` is the most bytes that a value has on average in any page; where values are stored once and referred to, or
-    share their beginnings, all bytes of the largest page.
+    `longest` is the most bytes that a value has on average in any page; where values are stored once and referred to,
+    or share their beginnings, all bytes of the largest page.
     """
 
     expanded: int
@@ -177,7 +177,9 @@ def _header(stream: BinaryIO, at: int, stop: int, where: str) -> tuple[_Page, in
         try:
             reader = _Compact(data)
             fields = reader.struct()
-            about = next((fields[key] for key in (5, 7, 8) if isinstance(fields.get(key), dict)), {})
+            about: dict[int, Any] = next(
+                (fields[key] for key in (5, 7, 8) if isinstance(fields.get(key), dict)), {}
+            )
             kind, expanded, compressed = (_whole(fields.get(key)) for key in (1, 2, 3))
             # DataPageHeaderV2 has the encoding in field 4, the others in field 2.
             encoding = about.get(4 if 8 in fields else 2)
@@ -196,13 +198,16 @@ def _whole(value: object) -> int:
 
 
 class _Compact:
-    """Decode structs of Thrift's compact protocol; an IndexError where the data end, a ValueError where they are none."""
+    """Decode structs of Thrift's compact protocol.
+
+    Raises an IndexError where the data end, a ValueError where they are none.
+    """
 
     def __init__(self, data: bytes) -> None:
         self._data, self.at = data, 0
 
     def struct(self, depth: int = 0) -> dict[int, Any]:
-        """Return the fields of a struct by their numbers; texts, truth values and floats are skipped, with value None."""
+        """Return the fields of a struct by their numbers; texts, truth values and floats are None."""
         if depth > _DEEPEST:
             raise ValueError
         fields: dict[int, Any] = {}

@@ -9,7 +9,7 @@ from datetime import date
 
 from tasks.config import Source
 from tasks.config.formats import Format
-from tasks.errors import UsageError
+from tasks.errors import UsageError, printable
 from tasks.formats._blocks import Piece, RatingBlock
 from tasks.formats._files import SourceFiles, cut, find, open_files, readable_errors
 from tasks.formats._text import ARROW_BYTES, Layout, Places, first_row, rating_blocks
@@ -59,7 +59,7 @@ def _columns_in_words(header: list[str]) -> str:
     parts = [part for name in header for part in re.split(r"[;,|:\t]+", name)]
     if not header or len(header) > MOST_SHOWN or any(map(_may_be_data, parts)):
         return f"{len(header)} columns in all"
-    return f"the columns are: {', '.join(header)}"
+    return f"the columns are: {', '.join(map(printable, header))}"
 
 
 def _may_be_data(text: str) -> bool:

@@ -8,6 +8,8 @@ import json
 import logging
 import os
 
+from tasks.errors import printable
+
 VARIABLE = "MURMUR_LOG"
 
 
@@ -31,6 +33,14 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=True)
 
 
+class PlainLines(logging.Formatter):
+    """Format a record for people, with what a terminal would obey and line breaks escaped: no text forges a line."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the line without its traceback."""
+        return printable(super().formatMessage(record))
+
+
 def chosen_formatter(plain: str) -> logging.Formatter:
     """Return the formatter that the environment asks for; `plain` is the format of lines for people."""
-    return JsonLines() if os.environ.get(VARIABLE) == "json" else logging.Formatter(plain)
+    return JsonLines() if os.environ.get(VARIABLE) == "json" else PlainLines(plain)

@@ -91,7 +91,13 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
                 return bytes_changed(content, rng) if rng.random() < 0.5 else content
 
             return with_page(data, column, change, which=which, group=group, honest=rng.random() < 0.7)
-        return with_footer(data, lambda footer: [_spoil(footer, rng) for _ in range(rng.randint(1, 3))])
+        times = rng.randint(1, 3)
+
+        def spoil(footer: list) -> None:
+            for _ in range(times):
+                _spoil(footer, rng)
+
+        return with_footer(data, spoil)
     except (ValueError, StopIteration, IndexError, RecursionError, OverflowError, TypeError):
         return bytes_changed(data, rng)
 

@@ -125,7 +125,7 @@ def _movielens(data: bytes, place: Path) -> None:
     name = ("movielens-100k", "movielens-1m", "movielens-csv")[way]
     (place / ("u.data", "ratings.dat", "ratings.csv")[way]).write_bytes(ratings)
     (place / ("u.user", "users.dat", "no")[way]).write_bytes(users)
-    _read_source(Source(format=name, path=str(place)))
+    _read_source(Source.model_validate({"format": name, "path": str(place)}))
 
 
 def _movielens_seeds() -> list[bytes]:
@@ -143,7 +143,7 @@ def _movielens_seeds() -> list[bytes]:
 
 def _netflix(data: bytes, place: Path) -> None:
     (place / "combined_data_1.txt").write_bytes(data)
-    _read_source(Source(format="netflix-prize", path=str(place)))
+    _read_source(Source.model_validate({"format": "netflix-prize", "path": str(place)}))
 
 
 def _netflix_seeds() -> list[bytes]:
@@ -153,7 +153,7 @@ def _netflix_seeds() -> list[bytes]:
 
 def _jester(data: bytes, place: Path) -> None:
     (place / "jester-data-1.csv").write_bytes(data)
-    _read_source(Source(format="jester", path=str(place)))
+    _read_source(Source.model_validate({"format": "jester", "path": str(place)}))
 
 
 def _jester_seeds() -> list[bytes]:
@@ -323,7 +323,8 @@ def _config(data: bytes, place: Path) -> None:
 
 def _config_seeds() -> list[bytes]:
     files = sorted((Path(__file__).parents[2] / "dags" / "releases").glob("*.toml"))
-    short = b'[release]\nname = "a"\nschedule = "@daily"\nstart_date = 2026-01-01\n[source]\nformat = "csv"\npath = "x"\n'
+    short = b'[release]\nname = "a"\nschedule = "@daily"\nstart_date = 2026-01-01\n'
+    short += b'[source]\nformat = "csv"\npath = "x"\n'
     return [*(one.read_bytes() for one in files), short + b"scale = [1, 5]\n[gate]\ntf-idf = 0.1\n"]
 
 
@@ -363,7 +364,14 @@ def _judged(files: dict[str, bytes]) -> dict[str, bytes]:
     """Return what publication adds to the files of a candidate: verdict, report, README, all named in the manifest."""
     from checks.privacy.integrity import NEVER_MISSING
 
-    line = {"passed": True, "observed": 1.0, "threshold": 1.0, "ci_low": None, "ci_high": None, "n": 1}
+    line: dict[str, Any] = {
+        "passed": True,
+        "observed": 1.0,
+        "threshold": 1.0,
+        "ci_low": None,
+        "ci_high": None,
+        "n": 1,
+    }
     line |= {"severity": "gate", "detail": "as planned", "applicable": True, "void": False}
     checks = [{"name": name, **line} for name in NEVER_MISSING]
     added = {
@@ -447,10 +455,10 @@ def _expanded(published: Path) -> None:
 
 def _opened(published: Path) -> None:
     """Open the release as `attack --release` and `audit` do before they attack."""
+    from checks.evidence.file_metadata import foreign_metadata, row_group_sizes
     from checks.evidence.membership import Membership
     from checks.evidence.opened_cases import manifest_snapshot, refuse_unreadable
     from checks.evidence.release import Release
-    from checks.evidence.file_metadata import foreign_metadata, row_group_sizes
     from tasks.cli._command import require_own_private
 
     private = published.parents[2] / "private" / "made" / SNAPSHOT.isoformat()
@@ -508,7 +516,7 @@ def _about_release_seeds() -> list[bytes]:
         ]
     }
     sealed = seal({"_type": "x", "subject": [], "predicate": {"signedAt": "2026-01-01"}}, _signing_key())
-    documents = [
+    documents: list[Any] = [
         manifest,
         json.dumps(stone),
         json.dumps(sealed),
