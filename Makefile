@@ -14,8 +14,8 @@ export DO_NOT_TRACK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui test quick faults fuzz simulate containers lint ruff format bench bench-netflix bench-page compare soak sbom audit \
-	lock clean
+.PHONY: help setup demo ui test quick faults fuzz simulate containers toolkits lint ruff format bench bench-netflix bench-page \
+	compare soak sbom audit lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,16 @@ fuzz: setup  ## hostile input for every reader of files, guided by coverage (MIN
 		--requirement tests/hostile/requirements.txt || echo 'make: no atheris here; mutating blindly'
 	@exec $(BIN)/python -m tests.hostile.campaign --minutes $(MINUTES)
 
+# RecBole needs older packages than the others, so it has an environment of its own.
+TOOLKITS := $(CURDIR)/.toolkits
+
+toolkits: setup  ## releases in LensKit, Surprise, RecBole, implicit and mlcroissant; the notebook (6 GB of packages)
+	@for name in toolkits recbole; do \
+		$(UV) venv --quiet --allow-existing --python $(BIN)/python $(TOOLKITS)/$$name && \
+		$(UV) pip sync --quiet --python $(TOOLKITS)/$$name/bin/python --require-hashes docs/examples/$$name.lock || exit 1; \
+	done
+	@MURMUR_TOOLKITS=$(TOOLKITS) exec $(BIN)/python -m pytest -n 0 tests/docs/test_toolkits.py
+
 lint: ruff  ## ruff and mypy
 	$(BIN)/mypy
 
@@ -115,10 +125,11 @@ lock: $(UV)  ## pin every dependency with hashes, for development and for the im
 	printf 'setuptools>=77\n' | $(COMPILE) --all-extras pyproject.toml - --output-file requirements.lock
 	printf 'setuptools>=77\n' | $(COMPILE) --extra airflow --extra s3 --constraint requirements.lock pyproject.toml - \
 		--output-file docker/requirements.lock
+	for name in toolkits recbole; do $(COMPILE) docs/examples/$$name.in --output-file docs/examples/$$name.lock; done
 
 clean:  ## remove the environment, the stack's state and all caches; never the store
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m tasks.stack clean; fi
-	rm -rf .venv .uv .stack build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage .coverage.*
+	rm -rf .venv .uv .toolkits .stack build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage .coverage.*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(UV):

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checks.evidence.release import SUPPORT, data_files
+from checks.evidence.release import DETAILS, SUPPORT, data_files
 from checks.evidence.release_view import ReleaseView
 
 WRITER = re.compile(r"parquet-cpp-arrow version \d+(\.\d+){0,3}(-SNAPSHOT)?")
@@ -16,7 +16,7 @@ ARROW_SCHEMA = b"ARROW:schema"  # the columns' types once more, which pyarrow ad
 SUMMARIZED = {
     "groups.parquet": ("group", "size"),
     "members.parquet": ("user", "group"),
-    "items.parquet": ("item",),
+    "items.parquet": ("item", *DETAILS),
     SUPPORT: ("group", "item", "raters"),
 }
 DAY_SECONDS = 86_400
@@ -99,12 +99,14 @@ def _false_statistics(file: pq.ParquetFile, summarized: tuple[str, ...]) -> bool
         stated = {
             group.column(c).path_in_schema: group.column(c).statistics for c in range(group.num_columns)
         }
-        named = [name for name in summarized if stated[name] is not None and stated[name].has_min_max]
+        named = [name for name in summarized if (about := stated.get(name)) is not None and about.has_min_max]
         if not named:
             continue
         columns = file.read_row_group(number, columns=named)
         for name in named:
-            values = columns.column(name).to_numpy(zero_copy_only=False)
+            values = columns.column(name).drop_null().to_numpy(zero_copy_only=False)
+            if not len(values):
+                return True
             # A long text may be cut in statistics: then its beginning is named.
             if not _agrees(stated[name].min, values.min()) or not _agrees(stated[name].max, values.max()):
                 return True

@@ -26,6 +26,7 @@ from checks.history.places import own_place
 from checks.privacy.k_anonymity import publishes_single_people
 from checks.registry import ANY, check
 from checks.result import Finding
+from tasks.formats import item_details
 from tasks.store import digest, digest_of, read_published_json
 
 # Checks every release was judged by, whichever version made it.
@@ -65,7 +66,7 @@ def run(case: Case, threshold: float) -> Finding:
     inspections = (_manifest, _files, _people, _profiles, _support, _counts, _verdict)
     problems = [problem for inspect in inspections for problem in inspect(release)]
     if not case.offline:
-        problems += [*_private(case), *_ledger(case)]
+        problems += [*_private(case), *_details(case), *_ledger(case)]
     problems = [problem for problem in problems if problem[0]]
     total = sum(count for count, _ in problems)
     listed = len(case.release.manifest["files"])
@@ -282,6 +283,28 @@ def _private(case: Case) -> Iterator[Problem]:
         manifest.ids_in(why, membership.users),
         "source ids among the words of withheld.why (write it without them)",
     )
+
+
+def _details(case: Case) -> Iterator[Problem]:
+    """Compare titles and genres with the source's: any other text beside an item could carry anything."""
+    assert isinstance(case.release, Release), "integrity is about files, and a view has none"
+    published = pq.read_table(case.release.directory / "items.parquet").drop_columns("item")
+    if not published.num_columns:
+        return
+    known = None
+    if case.source is not None and case.snapshot is not None:
+        known = item_details(case.source, case.snapshot, case.release.items)
+    unknown = pa.nulls(case.release.n_items, pa.string())
+    for name in published.column_names:
+        own = published.column(name).combine_chunks()
+        real = (
+            known.column(name).combine_chunks()
+            if known is not None and name in known.column_names
+            else unknown
+        )
+        both_unknown = pc.and_(pc.is_null(own), pc.is_null(real))
+        same = pc.or_(both_unknown, pc.fill_null(pc.equal(own, real), False))
+        yield int(len(own) - (pc.sum(same).as_py() or 0)), f"items whose {name} is not the source's"
 
 
 def _withheld(case: Case) -> Iterator[Problem]:

@@ -45,9 +45,10 @@ def _risk(rows: list[Row]) -> Card:
     worst = max(average or naming, key=_upper)
     scale = Scale(0.0, worst.result.threshold or 0.0)
     upper = _upper(worst)
-    caption = f"at most, by the best attack ({worst.about.title}); {worst.limit} is allowed"
+    of = "of people on average, at most," if average else "at most,"
+    caption = f"{of} by the best attack ({worst.about.title}); {worst.limit} is allowed"
     if not worst.result.applicable:
-        caption += ", which the group size guarantees"
+        caption += ", which the group size guarantees for everybody"
     return Card(
         title,
         share(upper),

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from checks.evidence.method_rules import rules_of
 from checks.evidence.release import Release
 from checks.report.rendering import render_markdown
@@ -27,5 +29,6 @@ def write_readme(release_dir: Path, method: MethodWords) -> None:
         single=bool((release.sizes == 1).all()),
         coded=manifest["rating_encoding"] != "float32",
         series="see the check `series` in checks.json",
+        details=[f"`{name}`" for name in pq.read_schema(release_dir / "items.parquet").names[1:]],
     )
     write_bytes(release_dir / "README.md", text.encode())

@@ -40,10 +40,11 @@ def _refusal(verdict: Verdict, rows: list[Row]) -> str:
 
 @dataclass(frozen=True)
 class Failure:
-    """Hold what failed, the figure that shows it, and what it would mean for people."""
+    """Hold what failed, what its attacker knows and tries, the figure that shows it, and what it means for people."""
 
     name: str
     title: str
+    tried: str
     found: str
     means: str
 
@@ -51,7 +52,9 @@ class Failure:
 def failures(rows: list[Row]) -> list[Failure]:
     """Return what refuses the release."""
     return [
-        Failure(row.name, row.about.title, row.achieved, row.about.means)
+        Failure(
+            row.name, row.about.title, f"{row.about.knows} {row.about.tries}", row.achieved, row.about.means
+        )
         for row in rows
         if row.result.severity == "gate" and not row.result.passed
     ]

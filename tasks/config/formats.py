@@ -22,8 +22,9 @@ class Format:
     `scale` is the lowest and the highest rating; None: the release file must give it. `needs_path` is false where
     nothing is read from a file. `attributes` are the user attributes that come with the ratings, `user_table` is the
     file beside the ratings that holds them, and `attribute_edges` are the numbers at which an attribute is cut into
-    ranges unless the release file says otherwise. `table` names the table of [source] with settings of this format
-    alone; its class may refuse a combination with [privacy] in `check(privacy)`.
+    ranges unless the release file says otherwise. `item_table` is the file beside the ratings that holds titles and
+    genres. `table` names the table of [source] with settings of this format alone; its class may refuse a combination
+    with [privacy] in `check(privacy)`.
     """
 
     scale: tuple[float, float] | None = None
@@ -31,6 +32,7 @@ class Format:
     attributes: tuple[str, ...] = ()
     user_table: str = ""
     attribute_edges: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    item_table: str = ""
     table: str | None = None
 
 

@@ -122,6 +122,34 @@ class Attributes(Settings):
         return self
 
 
+class Catalogue(Settings):
+    """Hold where titles and genres of items are (`[source.catalogue]`). They are published."""
+
+    path: str | None = Field(
+        default=None,
+        description="a csv or parquet table with a row per item; {snapshot} is filled in; absent: the format's own",
+    )
+    item: str = Field(default="item", description="its column of item ids")
+    title: str | None = Field(default=None, description="its column of titles")
+    genres: str | None = Field(default=None, description="its column of genres; several are separated by |")
+    delimiter: str = Field(default=",", min_length=1, max_length=1)
+    encoding: str = "utf-8"
+    publish: bool = Field(default=True, description="false: titles and genres are not published")
+
+    _known_encoding = field_validator("encoding")(_known_encoding)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Catalogue":
+        if self.path is not None and self.title is None and self.genres is None:
+            raise ValueError("name the column of titles in title, that of genres in genres, or both")
+        about_table = {"item", "title", "genres", "delimiter", "encoding"} & self.model_fields_set
+        if self.path is None and about_table:
+            raise ValueError(
+                f"{', '.join(sorted(about_table))}: name the table they are about in path, or remove them"
+            )
+        return self
+
+
 class Synthetic(Settings):
     """Hold the size of the synthetic source (`[source.synthetic]`)."""
 
@@ -205,6 +233,7 @@ class Source(Settings):
     synthetic: Synthetic = Synthetic()
     sql: Sql | None = None
     attributes: Attributes = Attributes()
+    catalogue: Catalogue = Catalogue()
 
     @model_validator(mode="before")
     @classmethod

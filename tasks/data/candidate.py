@@ -90,6 +90,7 @@ class Contents:
     series: str = "unchecked"
     as_of: str | None = None
     support: Path | None = None  # the file of tasks/data/support.py, where it is published
+    details: pa.Table | None = None  # titles and genres of the items, in their order
 
     @classmethod
     def of(cls, ratings: Ratings, groups: Path) -> "Contents":
@@ -109,7 +110,11 @@ def write_release(
         directory.mkdir(exist_ok=True)
     link(contents.groups, place.public / "groups.parquet")
     items = pa.array(contents.items, pa.string())
-    pq.write_table(pa.table({"item": items}), place.public / "items.parquet")
+    listed = pa.table({"item": items})
+    if contents.details is not None:
+        for name in contents.details.column_names:
+            listed = listed.append_column(name, contents.details.column(name))
+    pq.write_table(listed, place.public / "items.parquet")
     _write_members(place, members)
     files = {name: digest(place.public / name) for name in ("items.parquet", "members.parquet")}
     files["groups.parquet"] = contents.groups_digest

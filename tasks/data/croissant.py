@@ -1,11 +1,14 @@
 """Write croissant.json: the files of a release for tools that read Croissant 1.1 metadata, with its RAI fields.
 
-It is made of the manifest alone, so that a repaired release gets its own, and says nothing that the manifest does not.
+It is made of the manifest and the columns of the files, so that a repaired release gets its own, and says nothing that
+these do not.
 """
 
 import json
 from pathlib import Path
 from typing import Any
+
+import pyarrow.parquet as pq
 
 from tasks.store import digest, read_json, write_bytes
 
@@ -32,6 +35,13 @@ COLUMNS: dict[str, tuple[tuple[str, str, bool, str], ...]] = {
     ),
     "items.parquet": (
         ("item", "sc:Text", False, "The item's id in the source's catalogue, in position order."),
+        ("title", "sc:Text", False, "Its title in the source's catalogue; null: not known."),
+        (
+            "genres",
+            "sc:Text",
+            False,
+            "Its genres in the source's catalogue, separated by |; null: not known.",
+        ),
     ),
     "support.parquet": (
         ("group", "sc:Integer", False, "Number of the record."),
@@ -124,7 +134,7 @@ def metadata(public: Path, publishes: str) -> dict[str, Any]:
         "isLiveDataset": False,
         **_responsible(manifest, publishes),
         "distribution": [_file(public, name) for name in files],
-        "recordSet": [_records(name) for name in files],
+        "recordSet": [_records(public, name) for name in files],
     }
 
 
@@ -183,13 +193,13 @@ def _file(public: Path, name: str) -> dict[str, Any]:
     }
 
 
-def _records(name: str) -> dict[str, Any]:
-    kind = name.removesuffix(".parquet")
+def _records(public: Path, name: str) -> dict[str, Any]:
+    kind, there = name.removesuffix(".parquet"), pq.read_schema(public / name).names
     return {
         "@type": "cr:RecordSet",
         "@id": kind,
         "name": kind,
-        "field": [_field(name, kind, *column) for column in COLUMNS[name]],
+        "field": [_field(name, kind, *column) for column in COLUMNS[name] if column[0] in there],
     }
 
 

@@ -24,20 +24,24 @@ def _next_k(config: ReleaseConfig, failed: list[str], snapshot: datetime.date) -
     command = f"`murmur run CONFIG --snapshot {snapshot} --find-k`"
     tighter = sorted(set(failed) & methods.TIGHTER_WITH_K)
     note = f" (the limit of {' and '.join(tighter)} is tighter for larger k)" if tighter else ""
-    return f"; {command} measures which larger k would pass{note}"
+    plan = f"`murmur plan CONFIG --snapshot {snapshot}` finds the cheapest setting that does"
+    return f"; {command} measures which larger k would pass{note}, and {plan}"
 
 
 def _by_settings(config: ReleaseConfig, failed: list[str]) -> str:
     """Say what the owner can change. Where only attribute inference fails, larger groups help little: tastes reveal
     nearly as much of large groups as of small ones."""
     if failed == ["attribute-inference"]:
+        named = ", ".join(f'"{name}"' for name in config.protected_attributes)
+        hide = f"set padding.neutral = [{named}], so that predictions do not depend on it"
         neutral = [
             name
             for name, other in methods.registered().items()
             if "padding.neutral" not in other.incompatible
         ]
-        hide = f"use method {' or '.join(neutral)} with padding.neutral"
-        if config.padding.neutral:
+        if config.privacy.method not in neutral:
+            hide = f"use method {' or '.join(neutral)} with padding.neutral = [{named}]"
+        elif config.padding.neutral:
             hide = (
                 "use a larger privacy.k, a smaller padding.rank, or fewer classes (source.attributes.groups)"
             )

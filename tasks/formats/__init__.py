@@ -13,6 +13,11 @@ and, where user attributes come with the ratings, a third:
     attributes(source, snapshot) -> pa.Table | None
         a column `user` and one per name of source.attribute_names, as text; None where the table is missing
 
+where titles and genres come with the ratings, a fourth (with `item_table` in its declaration):
+
+    items(source, snapshot) -> pa.Table | None
+        columns `item`, `title`, `genres` (separated by |), as text; None where the table is missing
+
 A format whose ratings are in no file says by itself whether they changed:
 
     state(source, snapshot) -> dict[str, str]
@@ -32,10 +37,11 @@ import pyarrow as pa
 
 from tasks.config import Source, plugins
 from tasks.errors import UsageError
-from tasks.formats import _attributes
+from tasks.formats import _attributes, _item_details
 from tasks.formats._blocks import BadRow, Ids, Piece, RatingBlock, bad_rows_remedy, wider
 from tasks.formats._files import content_digest, expand_path, states
 from tasks.formats._published import damaged, most_bytes, read_published, safe_rows
+from tasks.formats._side_tables import find_beside
 
 __all__ = [
     "BadRow",
@@ -47,6 +53,7 @@ __all__ = [
     "content",
     "damaged",
     "expand_path",
+    "item_details",
     "most_bytes",
     "no_ratings",
     "pieces",
@@ -118,9 +125,22 @@ def _all_files(source: Source, snapshot: date) -> list[Piece]:
         found = _attributes.named_table(source, snapshot)
         files = [*files, found.piece()]
     elif source.declared.user_table:
-        user_table = _attributes.find_user_table(source, snapshot, source.declared.user_table)
+        user_table = find_beside(source, snapshot, source.declared.user_table)
         files = [*files, user_table.piece()] if user_table else files
-    return files
+    item_table = _item_details.find_table(source, snapshot)
+    return [*files, item_table.piece()] if item_table else files
+
+
+def item_details(source: Source, snapshot: date, items: pa.Array) -> pa.Table | None:
+    """Return columns `title` and `genres` of these items, in their order (null: not known); a column of which
+    nothing is known is left out. None where the source knows neither, or they are not to be published."""
+    if _item_details.find_table(source, snapshot) is None:
+        return None
+    if source.catalogue.path is not None:
+        table = _item_details.read_named_table(source, snapshot)
+    else:
+        table = _format(source).items(source, snapshot)
+    return _item_details.details_of(table, items)
 
 
 def attributes(source: Source, snapshot: date) -> pa.Table | None:

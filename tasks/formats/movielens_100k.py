@@ -1,15 +1,17 @@
-"""Read MovieLens 100K: `u.data`, tab-separated user, item, rating, seconds; `u.user` beside it."""
+"""Read MovieLens 100K: `u.data`, tab-separated user, item, rating, seconds; `u.user` and `u.item` beside it."""
 
 from collections.abc import Iterator
 from datetime import date
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tasks.config import Source
 from tasks.config.formats import Format
 from tasks.formats._attributes import read_user_table
 from tasks.formats._blocks import Piece, RatingBlock
 from tasks.formats._files import cut, find
+from tasks.formats._item_details import read_own_table
 from tasks.formats._text import Layout, Places, rating_blocks
 
 FORMAT = Format(
@@ -17,9 +19,15 @@ FORMAT = Format(
     attributes=("gender", "age", "occupation"),
     user_table="u.user",
     attribute_edges={"age": (18.0, 36.0)},  # years, cut as in [RFPP] (the World Health Organization's youth)
+    item_table="u.item",
 )
 LAYOUT = Layout(columns=4, separator="\t")
 USER_COLUMNS = ("user", "age", "gender", "occupation", "zip code")
+GENRES = (
+    "unknown", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama", "Fantasy",
+    "Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War", "Western",
+)  # fmt: skip
+ITEM_COLUMNS = ("item", "title", "released", "released on video", "address", *GENRES)
 
 
 def pieces(source: Source, snapshot: date) -> list[Piece]:
@@ -36,3 +44,18 @@ def attributes(source: Source, snapshot: date) -> pa.Table | None:
     """Read the user attributes from u.user."""
     layout = Layout(columns=len(USER_COLUMNS), separator="|", encoding="latin-1")
     return read_user_table(source, snapshot, FORMAT.user_table, layout, USER_COLUMNS)
+
+
+def items(source: Source, snapshot: date) -> pa.Table | None:
+    """Read titles and genres from u.item."""
+    layout = Layout(columns=len(ITEM_COLUMNS), separator="|", encoding="latin-1")
+    return read_own_table(source, snapshot, layout, ITEM_COLUMNS, _genres)
+
+
+def _genres(table: pa.Table) -> pa.Array:
+    """Return the names of the genres whose column holds a 1; `unknown` is no genre."""
+    text = pa.repeat(pa.scalar("", pa.string()), table.num_rows)
+    for name in GENRES[1:]:
+        longer = pc.if_else(pc.equal(text, ""), name, pc.binary_join_element_wise(text, name, "|"))
+        text = pc.if_else(pc.equal(table.column(name).combine_chunks(), "1"), longer, text)
+    return text

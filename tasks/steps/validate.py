@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from checks.expectations import validate_verdict
 from checks.gate import judge
 from checks.registry import registered
@@ -32,6 +34,7 @@ from tasks.data.croissant import write_croissant
 from tasks.data.ratings import Ratings
 from tasks.data.remedies import in_series, of_settings
 from tasks.errors import Refused
+from tasks.formats import item_details
 from tasks.pipeline import Job, code_version
 from tasks.series.assembly import Cohort, Released, Request, assemble
 from tasks.series.past_releases import describe_past, describe_past_to_owner
@@ -197,7 +200,9 @@ def _judge(job: Job[Params, Inputs], cohort: Cohort | None, refusal: Refusal | N
     )
     released = _assemble(job, request, cohort)
     members = candidate.Membership(released.ids, job.pseudonyms(released.ids), released.labels)
-    candidate.write_release(made, declared, job.snapshot, released.contents, members)
+    items = pa.array(released.contents.items, pa.string())
+    contents = replace(released.contents, details=item_details(config.source, job.snapshot, items))
+    candidate.write_release(made, declared, job.snapshot, contents, members)
     if job.inputs.statistics is not None:
         link(job.inputs.statistics / SPENT, made.private / SPENT)
     if refusal is None:

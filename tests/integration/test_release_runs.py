@@ -283,7 +283,7 @@ def raw_status(world, path: str, token: str | None = None) -> int:
 def token_of(world) -> str:
     """Return what the account of `make ui` signs in with."""
     account = {"username": UI_USER, "password": ui_password(world.stack.state)}
-    return httpx.post(f"{world.stack.url}/auth/token", json=account).json()["access_token"]
+    return httpx.post(f"{world.stack.url}/auth/token", json=account, timeout=60).json()["access_token"]
 
 
 def test_pages(world):
@@ -295,19 +295,19 @@ def test_pages(world):
         report,
         f"/murmur/runs/release_refused/{world.refused}",
     ):
-        anonymous = httpx.get(world.stack.url + path)
+        anonymous = httpx.get(world.stack.url + path, timeout=60)
         assert anonymous.status_code == 401
         assert "refused" not in anonymous.text
         assert raw_status(world, path, "forged") == 403
-        answer = httpx.get(world.stack.url + path, headers={"Authorization": f"Bearer {token}"})
+        answer = httpx.get(world.stack.url + path, headers={"Authorization": f"Bearer {token}"}, timeout=60)
         assert answer.status_code == 200
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert "script-src 'none'" in answer.headers["content-security-policy"]
     signed_in = {"Authorization": f"Bearer {token}"}
-    assert "homogeneity" in httpx.get(f"{world.stack.url}/murmur/", headers=signed_in).text
-    assert "homogeneity" in httpx.get(world.stack.url + report, headers=signed_in).text
+    assert "homogeneity" in httpx.get(f"{world.stack.url}/murmur/", headers=signed_in, timeout=60).text
+    assert "homogeneity" in httpx.get(world.stack.url + report, headers=signed_in, timeout=60).text
     undated = f"{world.stack.url}/murmur/runs/release_refused/{world.undated}"
-    assert httpx.get(undated, headers=signed_in).status_code == 404
+    assert httpx.get(undated, headers=signed_in, timeout=60).status_code == 404
     for up in ("..", "%2e%2e", "%2E%2e", "..%2f..", "%252e%252e", "..%5c", "%c0%ae%c0%ae"):
         for path in (f"/murmur/releases/{up}/{up}/report", f"/murmur/releases/refused/{up}/report"):
             assert raw_status(world, path, token) in (403, 404)

@@ -52,6 +52,9 @@ def made(tmp_path_factory, secret):
     from tasks.config import parse
 
     known: dict = {}
+    titles = tmp_path_factory.mktemp("titles") / "items.csv"
+    rows = [f"i{number},Title {number},Drama|War" for number in range(50)]
+    titles.write_text("\n".join(["item,name,kind", *rows]) + "\n")
 
     def make(method: str):
         if method not in known:
@@ -61,6 +64,7 @@ def made(tmp_path_factory, secret):
                     "source": {
                         "format": "synthetic",
                         "synthetic": {"users": 400, "items": 90, "ratings_per_user": 30.0},
+                        "catalogue": {"path": str(titles), "title": "name", "genres": "kind"},
                     },
                     "privacy": {"method": method, "k": 5},
                 }
@@ -96,6 +100,18 @@ def test_a_release_keeps_its_promises(made, method):
     )
     assert manifest["series"] == "checked"
     assert all(check["passed"] or check["severity"] == "advisory" for check in manifest["checks"])
+    for row in pq.read_table(published / "items.parquet").to_pylist():
+        number = int(row["item"].removeprefix("i"))
+        known, title = number < 50, f"Title {number}"
+        assert (row["title"], row["genres"]) == ((title, "Drama|War") if known else (None, None))
+    (listed,) = [
+        one for one in read_json(published / "croissant.json")["recordSet"] if one["name"] == "items"
+    ]
+    assert [field["name"] for field in listed["field"]] == ["item", "title", "genres"]
+    assert (
+        "| `items.parquet` | `item`, `title`, `genres`, in position order |"
+        in (published / "README.md").read_text()
+    )
     members = pq.read_table(published / "members.parquet").to_pandas()
     groups = pq.read_table(published / "groups.parquet").to_pandas()
     assert members["group"].value_counts().min() >= 5

@@ -34,7 +34,7 @@ def verdict(rows: list[dict[str, Any]]) -> str:
     said = f"{len(passed)} of {len(rows)} pass the gate: {', '.join(label(row) for row in passed)}."
     ranked = [row for row in passed if _ranking(row)["own_history_ndcg"] is not None]
     if len(ranked) > 1:
-        best = max(ranked, key=lambda row: _ranking(row)["own_history_ndcg"])
+        best = max(ranked, key=lambda row: _ranking(row)["own_history_ndcg"] or 0.0)
         said += f" Best lists for people with a history of their own: {label(best)}."
     rated = [row for row in passed if row["utility"].get("rmse") is not None]
     if len(rated) > 1:

@@ -354,24 +354,3 @@ def test_disclosure_is_drawn_by_popularity(case):
         f"measured {share(bins[0].risk.rate)}, theory {share(bins[0].risk.baseline)}, of {bins[0].risk.n:,}"
         in drawn
     )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("title", "package"), [("LensKit", "lenskit"), ("Surprise", "surprise"), ("implicit", "implicit")]
-)
-def test_the_readme_loads_expanded_rows_in_toolkits(case, tmp_path, title, package):
-    pytest.importorskip(package, reason=f"{package} is not installed")
-    directory = case("padded").release.directory
-    write_readme(directory, WORDS)
-    (block,) = re.findall(r"```python\n(ratings = .*?)```", (directory / "README.md").read_text(), re.DOTALL)
-    load, *parts = re.split(r"\n# (?=LensKit|Surprise|implicit|RecBole)", block)
-    (part,) = [one for one in parts if one.startswith(title)]
-    (tmp_path / "ratings.csv").write_text("user,item,rating\na,x,1.5\nb,x,4.5\nb,y,5.0\n")
-    script = (
-        f"import pandas as pd\n{load}\n# {part}\nprint(type(matrix if {package!r} == 'implicit' else data))"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=300
-    )
-    assert run.returncode == 0, run.stderr

@@ -111,6 +111,7 @@ def test_larger_k_is_tried_without_publishing(tmp_path, judged):
     store, config = Store(tmp_path), parse(settings())
     refusal = release(store)
     assert "`murmur run CONFIG --snapshot 2026-01-01 --find-k` measures which larger k" in refusal.remedy
+    assert "`murmur plan CONFIG --snapshot 2026-01-01` finds the cheapest setting that does" in refusal.remedy
     assert "tighter" not in refusal.remedy
     found = larger_k.find_k(config, SNAPSHOT, store, lambda *_: None)
     tried = [{"k": 10, "failed": ["homogeneity"]}, {"k": 20, "failed": []}]
