@@ -5,6 +5,9 @@ blocks, and every process computes on one thread (BLAS with one and with two thr
 
 Who may connect to a Dask process may run code as its owner, and loopback is open to every account of the machine. So
 every connection, of embedded and of external clusters, is TLS with a certificate on both sides.
+
+Embedded workers read and write our files. Those of an external cluster do so, too, where the store is a directory;
+where it is in an object store they share none with us, and files travel through the store (tasks/storage/exchange.py).
 """
 
 import contextlib
@@ -21,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.errors import UsageError
+from tasks.storage.exchange import Exchange
 from tasks.store import owner_only
 
 ONE_THREAD = {
@@ -52,8 +56,8 @@ CREDENTIALS = ("MURMUR_DASK_CA", "MURMUR_DASK_CERT", "MURMUR_DASK_KEY")
 class Engine:
     """Run a function over blocks, in this process or on Dask workers; results are in the order of the blocks."""
 
-    def __init__(self, client: Any | None = None) -> None:
-        self._client = client
+    def __init__(self, client: Any | None = None, exchange: Exchange | None = None) -> None:
+        self._client, self._exchange = client, exchange
 
     @property
     def workers(self) -> int:
@@ -93,10 +97,15 @@ class Engine:
         from distributed import as_completed
 
         # Bound here, not passed to Dask, which would give a large argument the same key in every call.
-        futures = self._client.map(functools.partial(function, **common), blocks, pure=False)
+        bound: Callable[..., Any] = functools.partial(function, **common)
+        if self._exchange is not None:
+            bound, blocks = self._exchange.pack(bound, blocks)
+        futures = self._client.map(bound, blocks, pure=False)
         position_of = {future.key: position for position, future in enumerate(futures)}
         try:
             for future, result in as_completed(futures, with_results=True, loop=self._client.loop):
+                if self._exchange is not None:
+                    result = self._exchange.unpack(result)
                 yield position_of[future.key], result
                 future.release()
         finally:
@@ -108,19 +117,36 @@ class Engine:
 
 
 @contextlib.contextmanager
-def engine(workers: int | None = None) -> Iterator[Engine]:
-    """Connect to `MURMUR_DASK`, or start `MURMUR_WORKERS` embedded workers (0: none, all in this process)."""
+def engine(workers: int | None = None, *, exchange: Exchange | None = None) -> Iterator[Engine]:
+    """Connect to `MURMUR_DASK`, or start `MURMUR_WORKERS` embedded workers (0: none, all in this process).
+
+    `exchange` takes files to the workers of an external cluster where the store is no directory that they share.
+    """
     address = os.environ.get("MURMUR_DASK")
     count = workers_wanted() if workers is None else workers
     with single_threaded():
         if address and workers is None:
-            with _connect(address) as client:
-                yield Engine(client)
+            with _connect(address) as client, _exchanging(client, exchange):
+                yield Engine(client, exchange)
         elif count == 0:
             yield Engine()
         else:
             with _embedded(count) as client:
                 yield Engine(client)
+
+
+@contextlib.contextmanager
+def _exchanging(client: Any, exchange: Exchange | None) -> Iterator[None]:
+    """Hold the files that are exchanged with workers, and remove them everywhere at the end."""
+    if exchange is None:
+        yield
+        return
+    with exchange.session():
+        leave = exchange.leave()
+        try:
+            yield
+        finally:
+            client.run(leave, on_error="ignore")
 
 
 @contextlib.contextmanager
@@ -203,7 +229,7 @@ def _own_credentials(address: str) -> Any:
     return security
 
 
-def make_certificate() -> tuple[str, str]:
+def make_certificate(days: int = CERTIFICATE_DAYS) -> tuple[str, str]:
     """Return a new certificate and its key, as PEM. It is its own authority: only who has the key is accepted.
 
     An elliptic curve, because an RSA key takes a hundred times as long to make.
@@ -223,7 +249,7 @@ def make_certificate() -> tuple[str, str]:
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=CERTIFICATE_DAYS))
+        .not_valid_after(now + datetime.timedelta(days=days))
         .add_extension(x509.SubjectAlternativeName([x509.DNSName("murmur-dask")]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(key, hashes.SHA256())

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tasks.errors import UsageError
+from tasks.store import storage_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +35,13 @@ class OwnerKey:
         """Read `MURMUR_SECRET_FILE`; without it the secret is a file in the store, created once."""
         named = os.environ.get("MURMUR_SECRET_FILE")
         path = Path(named) if named else store_root / "private" / "secret.key"
+        if not named and storage_of(store_root) is not None:
+            raise UsageError(
+                "a store in an object store holds no secret: whoever may read the releases could recompute their "
+                "pseudonyms",
+                where="MURMUR_SECRET_FILE",
+                remedy="mount the same secret file on every machine that runs steps (workers need none)",
+            )
         if named and not path.is_file():
             raise UsageError(
                 "there is no secret file",

@@ -22,7 +22,6 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from filelock import FileLock, Timeout
 from pydantic import SerializeAsAny
 
 from tasks import methods
@@ -30,15 +29,19 @@ from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
 from tasks.data.approval import awaits_approval, begin_run, is_approved, require_same
 from tasks.engine import Engine, engine
-from tasks.errors import UsageError, room_in
+from tasks.errors import room_in
 from tasks.keys import NoiseKey, OwnerKey
 from tasks.progress import Progress, StepProgress, log_progress
 from tasks.store import (
     STEP_TIMES,
+    Storage,
     Store,
     code_digest,
     digest_of,
+    errors_addressed,
+    exclusive,
     files_below,
+    kept_for_owner,
     owner_only,
     read_json,
     remove,
@@ -230,13 +233,18 @@ def run_step(
         begin_run(config, snapshot, store)
 
     def attempt() -> dict[str, Any]:
+        store.storage.refresh()
         release = open_run(config, snapshot, store, workers, log_progress)
         if approved is not None and not (release.published / "manifest.json").exists():
             require_same(execute("validate", release)["digest"], approved, release.private)
         return execute(name, release)
 
-    with reported(config, snapshot, store, name), engine() as workers:
+    with errors_addressed(), reported(config, snapshot, store, name), _workers(store) as workers:
         return plan_anew(attempt, config, snapshot, store)
+
+
+def _workers(store: Store) -> contextlib.AbstractContextManager[Engine]:
+    return engine(exchange=store.storage.exchange)
 
 
 def run(
@@ -258,9 +266,10 @@ def run(
         begin_run(config, snapshot, store)
 
     def attempt() -> dict[str, Any]:
+        store.storage.refresh()
         opened = open_run(config, snapshot, store, workers, progress or log_progress)
         release = opened if seconds is None else replace(opened, seconds=seconds)
-        with exclusive(release.private):
+        with exclusive(release.private, store):
             for name in methods.graph(config):
                 if name == "publish" and config.release.approval and not config.release.approvers:
                     _require_approval(release)
@@ -268,7 +277,7 @@ def run(
         return reference
 
     (progress or log_progress)("workers", 0, 1)  # their start takes seconds; the first step follows
-    with reported(config, snapshot, store), engine() as workers:
+    with reported(config, snapshot, store), _workers(store) as workers:
         (progress or log_progress)("workers", 1, 1)
         return plan_anew(attempt, config, snapshot, store)
 
@@ -282,21 +291,6 @@ def _require_approval(release: Run) -> None:
     is_published = (release.published / "manifest.json").exists()
     if not is_published and not is_approved(release.private, judged["digest"]):
         raise awaits_approval(release.config.release.name, Path(judged["path"]))
-
-
-@contextlib.contextmanager
-def exclusive(private: Path) -> Iterator[None]:
-    """Refuse a second run of one snapshot: with other settings it would overwrite the first one's intermediates."""
-    lock = FileLock(private / ".run.lock", timeout=0, mode=0o600)
-    try:
-        with lock:
-            yield
-    except Timeout:
-        raise UsageError(
-            "another run of this release and snapshot is under way",
-            where=str(private),
-            remedy="wait for it to finish",
-        ) from None
 
 
 def execute(name: str, release: Run) -> dict[str, Any]:
@@ -315,13 +309,20 @@ def _execute(name: str, release: Run) -> dict[str, Any]:
     digests = {needed: reference["digest"] for needed, reference in inputs.items()}
     key = step_key(name, release, planned.params, digests)
     # Two runs of one step at once (a cleared task beside its successor) must not write the same files.
-    with FileLock(out.parent / f".{name}.lock", mode=0o600):
+    storage = release.store.storage
+    with storage.lock(out.parent / f".{name}.lock"):
         # Publication looks at what is published each time; every other step follows from its inputs.
-        reference = None if name == "publish" else _finished(out, key)
+        reference = None if name == "publish" else _finished(out, key, storage)
         if reference is None:
             remove(out)
             places = {needed: Path(reference["path"]) for needed, reference in inputs.items()}
-            with log_cpu_time(name, release), removed_if_full(out):
+            for place in places.values():
+                storage.fetch(place)
+            with (
+                log_cpu_time(name, release),
+                removed_if_full(out),
+                kept_for_owner(out, release.private, storage),
+            ):
                 out.mkdir(parents=True)
                 progress = StepProgress(release.title(name), release.progress)
                 idle = _nothing_to_do(name, inputs)
@@ -336,7 +337,8 @@ def _execute(name: str, release: Run) -> dict[str, Any]:
                 closing = {"step": name, "key": key, "code": code_version(), "counts": counts, "files": files}
                 write_json(out / "step.json", closing)
             write_json(out / STEP_TIMES, {"step": name, "cpu_seconds": release.seconds[release.title(name)]})
-            reference = _finished(out, key)
+            storage.save(out)
+            reference = _finished(out, key, storage)
             assert reference is not None
     return reference
 
@@ -408,13 +410,14 @@ def _open_inputs(kind: type, places: Mapping[str, Path]) -> Any:
     return kind(**{n if n in names else step_module(n).RESULT: place for n, place in places.items()})
 
 
-def _finished(out: Path, key: str) -> dict[str, Any] | None:
+def _finished(out: Path, key: str, storage: Storage) -> dict[str, Any] | None:
     """Return the reference to a finished step (paths, digests and counts, never data), None where there is none."""
     closing = out / "step.json"
+    storage.fetch(out, closing.name)
     if not closing.exists():
         return None
     step = read_json(closing)
-    if step["key"] != key or not all((out / file).exists() for file in step["files"]):
+    if step["key"] != key or not step["files"].keys() <= storage.names(out):
         return None
     return {
         "step": step["step"],

@@ -2,6 +2,10 @@
 
 `published/` is public; `private/` is for the data owner alone (directories 0700, files 0600). Every file is written
 beside its final place, flushed and renamed, so a reader sees all of it or nothing.
+
+Where the store is in an object store (s3://bucket/prefix), the paths are those of this process's private copy
+(tasks/storage/objects.py). What survives a power failure in a directory is then in the object store: `write_bytes`,
+`sync_directory` and `remove` do there, too, what they do here.
 """
 
 import contextlib
@@ -9,24 +13,52 @@ import datetime
 import errno
 import hashlib
 import json
+import math
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from tasks.errors import DiskFull, UsageError, is_full
+from tasks.errors import DiskFull, MurmurError, Refused, UsageError, is_full
+from tasks.storage.content import digest as digest
+from tasks.storage.content import open_file as open_file
+from tasks.storage.local import LocalStorage
+from tasks.storage.objects import ObjectStorage, is_of_result
+from tasks.storage.objects import copy_objects as copy_objects
 
 PRIVATE_UMASK = 0o077
+LARGEST_JSON = 2**28
+LARGEST_PUBLISHED_JSON = 2**24  # a manifest has 50 kB; empty lists take twenty times their text in memory
+MOST_DIGITS = 300  # of a whole number: any such can still be a float
 STEP_TIMES = ".times.json"  # of a step; hidden, because the files of a repeated step have the same bytes
 
 
+Storage = LocalStorage | ObjectStorage
+
+_copies: dict[
+    tuple[int, str], ObjectStorage
+] = {}  # of this process, by its number: a forked child makes its own
+
+
 class Store:
-    """Hold the paths below one root directory (`MURMUR_STORE`, default ./store)."""
+    """Hold the paths below one root (`MURMUR_STORE`, default ./store): a directory, or s3://bucket/prefix."""
 
     def __init__(self, root: str | Path | None = None) -> None:
-        self.root = Path(root or os.environ.get("MURMUR_STORE") or "store").absolute()
+        named = str(root or os.environ.get("MURMUR_STORE") or "store")
+        self.storage: Storage
+        if "://" in named:
+            self.storage = _copy_of(named)
+            self.storage.refresh()
+        else:
+            self.storage = LocalStorage(Path(named).absolute())
+        self.root = self.storage.root
+
+    @property
+    def is_remote(self) -> bool:
+        """Return whether the store is in an object store, which no other process reads through our paths."""
+        return isinstance(self.storage, ObjectStorage)
 
     def published(self, name: str, snapshot: datetime.date) -> Path:
         """Return the public directory of one release; it exists only once the release is published."""
@@ -42,6 +74,87 @@ class Store:
         """Return the lock file that serialises publication by any process."""
         make_private(self.root / "private", below=self.root)
         return self.root / "private" / "publish.lock"
+
+
+def _copy_of(address: str) -> ObjectStorage:
+    own = os.getpid(), address.rstrip("/")
+    if own not in _copies:
+        _copies[own] = ObjectStorage(address)
+    return _copies[own]
+
+
+def storage_of(path: Path) -> ObjectStorage | None:
+    """Return the object store in whose private copy a path is; None for every other path."""
+    return next(
+        (copy for (pid, _), copy in _copies.items() if pid == os.getpid() and path.is_relative_to(copy.root)),
+        None,
+    )
+
+
+def _save(path: Path) -> None:
+    """Store what was made to survive; results of steps are stored when they are closed (tasks/pipeline.py)."""
+    if (
+        _copies
+        and (storage := storage_of(path)) is not None
+        and not is_of_result(f"{path.relative_to(storage.root)}/")
+    ):
+        storage.save(path)
+
+
+def addressed(value: Any) -> Any:
+    """Return a JSON value with the store's address in place of paths that only this process can open."""
+    for (pid, _), copy in _copies.items() if _copies else ():
+        if pid == os.getpid():
+            value = _replaced(value, copy)
+    return value
+
+
+def _replaced(value: Any, copy: ObjectStorage) -> Any:
+    if isinstance(value, str):
+        return copy.shown(value)
+    if isinstance(value, dict):
+        return {key: _replaced(part, copy) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_replaced(part, copy) for part in value)
+    return value
+
+
+@contextlib.contextmanager
+def errors_addressed() -> Iterator[None]:
+    """Name the store's address in errors in place of paths that only this process can open."""
+    try:
+        yield
+    except MurmurError as problem:
+        problem.what, problem.where, problem.remedy = map(
+            addressed, (problem.what, problem.where, problem.remedy)
+        )
+        raise
+
+
+@contextlib.contextmanager
+def exclusive(private: Path, store: Store) -> Iterator[None]:
+    """Refuse a second run of one snapshot: with other settings it would overwrite the first one's intermediates."""
+    try:
+        with store.storage.lock(private / ".run.lock", 0):
+            yield
+    except TimeoutError:
+        raise UsageError(
+            "another run of this release and snapshot is under way",
+            where=str(private),
+            remedy="wait for it to finish",
+        ) from None
+
+
+@contextlib.contextmanager
+def kept_for_owner(out: Path, private: Path, storage: Storage) -> Iterator[None]:
+    """Store what a step has left for the owner in the private directory; of a refused candidate all of it."""
+    try:
+        yield
+    except Refused:
+        storage.save(out)
+        raise
+    finally:
+        storage.save(private)
 
 
 def make_private(path: Path, *, below: Path) -> None:
@@ -101,12 +214,6 @@ def restrict(directory: Path) -> None:
             (Path(root) / file).chmod(0o600)
 
 
-def digest(path: Path) -> str:
-    """Return the SHA-256 of a file, in hex."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def digest_of(value: Any) -> str:
     """Return the SHA-256 of a JSON value in canonical form."""
     return hashlib.sha256(dumps(value).encode()).hexdigest()
@@ -126,7 +233,8 @@ def write_bytes(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).replace(path)
-        sync_directory(path.parent)
+        _sync(path.parent)
+        _save(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
@@ -137,18 +245,89 @@ def write_json(path: Path, value: Any) -> None:
     write_bytes(path, (dumps(value, indent=1) + "\n").encode())
 
 
-def read_json(path: Path) -> Any:
-    """Read a JSON file."""
-    return json.loads(path.read_text(encoding="utf-8"))
+def read_json(path: Path, most: int = LARGEST_JSON) -> Any:
+    """Read a JSON file; anything that readers of JSON understand differently is a ValueError, and so is a file of more
+    than `most` bytes: a key that is there twice, NaN and infinities, nesting that is too deep, numbers out of range."""
+    with open_file(path) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ValueError("the file is too large")
+    return parse_json(data)
+
+
+def read_published_json(path: Path) -> Any:
+    """Read a JSON file that may come from a stranger: a small file must not become large in memory."""
+    return read_json(path, LARGEST_PUBLISHED_JSON)
+
+
+def parse_json(data: bytes) -> Any:
+    """Return a JSON value; raise a ValueError for what `read_json` refuses."""
+    try:
+        value = json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=_object,
+            parse_constant=_no_number,
+            parse_float=_finite,
+            parse_int=_whole,
+        )
+        if b"\\ud" in data.lower():  # half of a surrogate pair is a text that cannot be written
+            json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is there twice")
+    return found
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError("it holds a number that is none")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number is out of range")
+    return number
+
+
+def _whole(text: str) -> int:
+    if len(text) > MOST_DIGITS:
+        raise ValueError("a whole number is out of range")
+    return int(text)
 
 
 def sync_directory(path: Path) -> None:
     """Make renames in a directory survive a power failure."""
+    _sync(path)
+    _save(path)
+
+
+def _sync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def sync_path(path: Path, *, below: Path) -> None:
+    """Make a directory survive a power failure, with every directory above it up to `below`: an entry is durable once
+    the directory that holds it was synced."""
+    for place in (path, *path.parents):
+        sync_directory(place)
+        if place == below:
+            return
+
+
+def sync_directories(path: Path) -> None:
+    """Make what was removed anywhere below a directory stay removed after a power failure."""
+    for root, _, _ in os.walk(path):
+        sync_directory(Path(root))
 
 
 def files_below(directory: Path) -> dict[str, str]:
@@ -167,6 +346,8 @@ def link(source: Path, target: Path) -> None:
 
 def remove(directory: Path) -> None:
     """Remove a directory tree if it exists."""
+    if _copies and (storage := storage_of(directory)) is not None:
+        storage.discard(directory)
     shutil.rmtree(directory, ignore_errors=True)
 
 

@@ -6,6 +6,7 @@ Results go to stdout (a table, or one JSON object with --json), progress, logs a
 import argparse
 import errno
 import importlib
+import io
 import json
 import logging
 import os
@@ -21,6 +22,7 @@ from typing import NoReturn, cast
 
 from tasks.cli._command import DONE, FAILED, REFUSED, Command, CommandResult
 from tasks.errors import MurmurError, UsageError, place_of
+from tasks.store import addressed
 from tasks.telemetry.logs import chosen_formatter
 
 FILE_ERRORS = (
@@ -51,12 +53,15 @@ def main(arguments: list[str] | None = None) -> int:
         print(FIRST_STEPS)  # noqa: T201 - what a newcomer needs
         return DONE
     _exit_normally_on_sigterm()
+    _print_what_the_terminal_lacks_as_escapes()
     try:
         options = make_parser().parse_args(_join_scale(given))
         _configure_logging(verbose=options.verbose)
         result = options.run(options)
     except (Exception, KeyboardInterrupt) as problem:
         result = _explain(problem)
+    answer, end, plain = addressed([result.answer, result.end, result.plain])
+    result = CommandResult(answer, result.exit_code, end, plain)
     if "--json" in given:
         print(json.dumps(result.answer, allow_nan=False))  # noqa: T201 - the command's answer
     elif result.plain is not None:
@@ -128,6 +133,7 @@ def _join_scale(arguments: list[str]) -> list[str]:
 def _explain(problem: BaseException) -> CommandResult:
     """Print an error to stderr and return its answer and exit code."""
     if isinstance(problem, MurmurError):
+        problem.what, problem.where, problem.remedy = addressed([problem.what, problem.where, problem.remedy])
         _print_error(str(problem))
         return _error_result(problem.what, problem.where, problem.remedy, problem.exit_code)
     where = ""
@@ -159,6 +165,13 @@ def _print_error(message: str) -> None:
     if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
         what = f"\033[1;31m{what}\033[0m"
     print(f"{what}{newline}{rest}", file=sys.stderr)  # noqa: T201 - errors go to stderr
+
+
+def _print_what_the_terminal_lacks_as_escapes() -> None:
+    """Print characters that the terminal's encoding does not have as escapes: names of files may hold any byte."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _exit_normally_on_sigterm() -> None:

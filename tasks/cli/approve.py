@@ -5,7 +5,7 @@ import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tasks.cli._command import CommandResult
+from tasks.cli._command import CommandResult, require_local
 from tasks.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,12 +33,13 @@ def run(options: argparse.Namespace) -> CommandResult:
         require_passed,
         require_signatures,
     )
-    from tasks.pipeline import code_version, exclusive
-    from tasks.store import owner_only
+    from tasks.pipeline import code_version
+    from tasks.store import exclusive, owner_only
 
+    require_local(options.candidate, "CANDIDATE")
     candidate = find_candidate(Path(options.candidate))
     code = code_version()
-    with exclusive(candidate.private), owner_only():
+    with exclusive(candidate.private, candidate.store), owner_only():
         digest = require_passed(candidate, code)
         if options.key is not None:
             return _sign(candidate, digest, Path(options.key))

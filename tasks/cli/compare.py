@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from tasks.cli._command import CommandResult, add_snapshot, add_store
+from tasks.cli._command import CommandResult, add_snapshot, add_store, local_store
 from tasks.config import load, snapshot_date
 
 HELP = "compare risk and utility of several methods; publishes nothing"
@@ -29,7 +29,6 @@ def run(options: argparse.Namespace) -> CommandResult:
     """Make and judge a candidate per method; a refused one is a result like any other."""
     from tasks.cli._display import progress_bars
     from tasks.cli._kernels import compile_once
-    from tasks.store import Store
     from tasks.studies.compare.comparison import compare
     from tasks.studies.compare.page import write_page
     from tasks.studies.html_pages import require_writable
@@ -37,7 +36,7 @@ def run(options: argparse.Namespace) -> CommandResult:
     config, snapshot = load(options.config), snapshot_date(options.snapshot)
     plot = Path(options.plot) if options.plot else None
     page = None if options.html is None else require_writable(Path(options.html))
-    store = Store(options.store)
+    store = local_store(options.store)
     compile_once()
     with progress_bars() as progress:
         found = compare(config, snapshot, store, options.methods, plot=plot, progress=progress)

@@ -4,7 +4,7 @@ import argparse
 import functools
 from pathlib import Path
 
-from tasks.cli._command import CommandResult, require_offered
+from tasks.cli._command import CommandResult, require_local, require_offered
 
 HELP = "write a release as ordinary (user, item, rating) rows"
 
@@ -38,6 +38,8 @@ def run(options: argparse.Namespace) -> CommandResult:
     from tasks.data.expand import expand
 
     earlier = [Path(place) for place in options.earlier]
+    for name in (*options.earlier, options.published):
+        require_local(name, "PUBLISHED")
     for place in (*earlier, Path(options.published)):
         require_offered(place)
     if options.to == "support":

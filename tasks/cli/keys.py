@@ -1,17 +1,19 @@
-"""Make, list, export and revoke the keys that sign releases, and those of people who approve them."""
+"""Make, list, export and revoke keys that sign or approve releases; make the certificate of Dask's processes."""
 
 import argparse
 import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tasks.cli._command import CommandResult, add_store
+from tasks.cli._command import CommandResult, add_store, require_directory
 from tasks.errors import UsageError
 
 if TYPE_CHECKING:
     from tasks.store import Store
 
-HELP = "make, rotate, list, export or revoke the keys that sign releases; say who may approve them"
+HELP = "make, rotate, list, export or revoke the keys that sign releases; say who may approve; certify Dask"
+
+DASK_FILES = {"certificate": "dask_certificate", "key": "dask_key"}  # as docker/compose.yaml names them
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,9 +39,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "make them the rule of every release of this store that has none of its own"
     rule.add_argument("--every-release", action="store_true", help=text)
     listed = commands.add_parser("list", help="all keys with their times, and who must approve which release")
+    dask = commands.add_parser(
+        "dask",
+        help="write a certificate and its key, with which all processes of a Dask cluster know each other",
+    )
+    dask.add_argument("directory", metavar="DIR", help="where dask_certificate and dask_key are written")
+    dask.add_argument("--days", type=int, default=None, metavar="N", help="valid for N days (default: 365)")
+    dask.add_argument("--replace", action="store_true", help="replace files that are there")
     for one in (new, export, revoke, trust, rule, listed):
         add_store(one)
-    for one in (new, export, revoke, person, trust, rule, listed):
+    for one in (new, export, revoke, person, trust, rule, listed, dask):
         one.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
@@ -51,6 +60,10 @@ def run(options: argparse.Namespace) -> CommandResult:
 
     if getattr(options, "days", None) is not None and options.days < 1:
         raise UsageError("a key must be valid for a day or more", where=f"--days {options.days}")
+    if options.action == "dask":
+        directory = require_directory(options.directory, "DIR")
+        files = make_dask_files(directory, days=options.days, replace=options.replace)
+        return CommandResult({"status": "made", **{kind: str(file) for kind, file in files.items()}})
     if options.action == "person":
         _require_parent(Path(options.out))
         return CommandResult({"status": "made", **make_personal_key(Path(options.out))})
@@ -117,3 +130,26 @@ def _export(public: dict[str, list[dict[str, str]]], out: Path) -> CommandResult
 def _require_parent(out: Path) -> None:
     if not out.absolute().parent.is_dir():
         raise UsageError("there is no such directory", where=str(out.parent), remedy="create it first")
+
+
+def make_dask_files(directory: Path, *, days: int | None = None, replace: bool = False) -> dict[str, Path]:
+    """Write a certificate that is its own authority, and its key, for their owner alone; return the files.
+
+    Whoever has the key can run code on the workers, so files that are there are replaced on request only: all
+    processes of a cluster must get the new ones together.
+    """
+    from tasks.engine import CERTIFICATE_DAYS, make_certificate
+    from tasks.store import owner_only, write_bytes
+
+    files = {kind: directory / name for kind, name in DASK_FILES.items()}
+    there = [str(file) for file in files.values() if file.exists()]
+    if there and not replace:
+        raise UsageError(
+            "a certificate for Dask is there already",
+            where=", ".join(there),
+            remedy="keep it, or replace it with --replace and restart scheduler, workers and clients together",
+        )
+    with owner_only():
+        for file, text in zip(files.values(), make_certificate(days or CERTIFICATE_DAYS), strict=True):
+            write_bytes(file, text.encode())
+    return files

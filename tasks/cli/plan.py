@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tasks.cli._command import DONE, REFUSED, CommandResult, add_snapshot, add_store
+from tasks.cli._command import DONE, REFUSED, CommandResult, add_snapshot, add_store, local_store
 from tasks.config import load, snapshot_date
 from tasks.errors import UsageError
 
@@ -44,7 +44,6 @@ def _cheapest(options: argparse.Namespace) -> CommandResult:
     """Try settings on the ratings of a snapshot; write the page and the release file where that is asked for."""
     from tasks.cli._display import progress_bars
     from tasks.cli._kernels import compile_once
-    from tasks.store import Store
     from tasks.studies.html_pages import require_writable
     from tasks.studies.plan.page import write_page
     from tasks.studies.plan.release_file import write_values
@@ -66,7 +65,7 @@ def _cheapest(options: argparse.Namespace) -> CommandResult:
         found = find_cheapest(
             config,
             snapshot,
-            Store(options.store),
+            local_store(options.store),
             progress,
             tuple(options.vary),
             60 * options.minutes,

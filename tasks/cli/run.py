@@ -5,7 +5,15 @@ import datetime
 import sys
 from typing import TYPE_CHECKING, Any
 
-from tasks.cli._command import DONE, REFUSED, CommandResult, add_snapshot, add_store, naming_checks
+from tasks.cli._command import (
+    DONE,
+    REFUSED,
+    CommandResult,
+    add_snapshot,
+    add_store,
+    local_store,
+    naming_checks,
+)
 from tasks.config import ReleaseConfig, load, snapshot_date
 from tasks.errors import Refused
 
@@ -31,6 +39,8 @@ def run(options: argparse.Namespace) -> CommandResult:
     from tasks.store import Store
 
     config, snapshot = load(options.config), snapshot_date(options.snapshot)
+    if options.find_k:
+        local_store(options.store)  # releases of other k are tried beside the real ones
     store, title = Store(options.store), f"{config.release.name} {snapshot}"
     published = is_already_published(config, snapshot, store)
     # Before the slow imports below; where a budget must pay for the run, ingest asks it before the source is touched.

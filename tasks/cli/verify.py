@@ -1,10 +1,13 @@
 """Check a published release from its files alone."""
 
 import argparse
+import json
+import tempfile
 from pathlib import Path
 
 from tasks.cli._command import REFUSED, CommandResult, require_offered, verdict_result
 from tasks.errors import Refused, UsageError
+from tasks.store import copy_objects
 
 HELP = (
     "check a published release from its files alone: digests, schema, k and l, and with --key its signature"
@@ -13,7 +16,9 @@ HELP = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the release."""
-    parser.add_argument("published", metavar="PUBLISHED", help="directory of the published release")
+    parser.add_argument(
+        "published", metavar="PUBLISHED", help="the published release: a directory, or s3://…"
+    )
     parser.add_argument(
         "--key",
         default=None,
@@ -24,7 +29,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> CommandResult:
     """Run the checks that need nothing but the published files."""
-    published = Path(options.published)
+    if "://" not in options.published:
+        return _verify(Path(options.published), options.key)
+    *_, name, snapshot = options.published.rstrip("/").split("/")
+    with tempfile.TemporaryDirectory(prefix="murmur-verify-") as place:
+        copy = Path(place) / name / snapshot
+        copy.mkdir(parents=True)
+        copy_objects(options.published, copy)
+        result = _verify(copy, options.key)
+    answer = json.loads(json.dumps(result.answer).replace(str(copy), options.published))
+    return CommandResult(answer, result.exit_code, result.end)
+
+
+def _verify(published: Path, key: str | None) -> CommandResult:
     if not published.is_dir():
         raise UsageError("there is no such release directory", where=str(published), remedy="check the path")
     require_offered(published)
@@ -32,14 +49,14 @@ def run(options: argparse.Namespace) -> CommandResult:
     from checks.gate import verify
 
     found = verdict_result(verify(published), published)
-    if options.key is None:
+    if key is None:
         is_signed = (published / "signature.json").is_file()
         state = "not verified; give --key to verify who signed" if is_signed else "none"
         return CommandResult({**found.answer, "signature": {"status": state}}, found.exit_code)
 
     from tasks.signatures.trust import read_trusted, verify_signature
 
-    trusted = read_trusted(Path(options.key))
+    trusted = read_trusted(Path(key))
     try:
         signature = verify_signature(published, trusted)
     except Refused as problem:

@@ -51,7 +51,7 @@ REGULARIZATION_SPAN = 4.0  # padding.regularization is meant for ratings that sp
 def fit(
     context: StepContext[Any], ratings: Ratings, fit_items: np.ndarray, prior: Prior | None = None
 ) -> LowRank:
-    """Alternate between users and items; both are written block by block into shared arrays."""
+    """Alternate between users and items; the solutions of all blocks are put together in shared arrays."""
     params = context.params
     if prior is not None:
         prior = prior.with_rank(params.rank)
@@ -80,9 +80,10 @@ def fit(
             _write_phantoms(context, ratings, blocks["users"], work, mean, prior)
         if prior is not None and side != "users":
             np.save(work / "moments.npy", rater_covariance(np.load(work / "users.npy"), users.counts()))
+        of_side = blocks["items" if side == "phantoms" else side]
         context.engine.map(
             _solve_block,
-            blocks["items" if side == "phantoms" else side],
+            of_side,
             progress=_progress_of(context, turn, len(turns)),
             side=side,
             ratings=ratings.directory,
@@ -90,6 +91,7 @@ def fit(
             mean=mean,
             regularization=ridge,
         )
+        _put_together(work, side, of_side)
         if side == "phantoms":
             _hide_raters(context, work, items.counts(), fit_items, ridge * BIAS_PRIOR, prior)
     model = LowRank(users_matrix(_solution(work, "users")), items_matrix(_solution(work, "items")), mean)
@@ -142,6 +144,7 @@ def _begin_with_prior(
             mean=mean,
             regularization=ridge,
         )
+        _put_together(work, "users", blocks)
         prior = prior.stretched(balance(prior, np.load(work / "users.npy"), ratings.by_user.counts(), counts))
     random = fading_start(first[:, :-1], worth.factors)
     _create(work, "items", np.column_stack([prior.factors + random, biases]))
@@ -272,7 +275,7 @@ def _solution(work: Path, side: str) -> np.ndarray:
 def _solve_block(
     block: tuple[int, int], *, side: str, ratings: Path, work: Path, mean: float, regularization: float
 ) -> None:
-    """Solve the users (or items) of one block and write them into the shared arrays."""
+    """Solve the users (or items) of one block and write them into a file of its own."""
     fitted = np.load(work / "fit_items.npy")
     if side == "users":
         part = keep_items(Ratings(ratings).by_user.block(*block), fitted)
@@ -296,8 +299,7 @@ def _solve_block(
                 whole, np.asarray(features), offsets, block, work, regularization, hidden=hidden
             )
             solved = np.where(known[:, None], near, solved).astype(np.float32)
-    _write(work / f"{side}_biases.npy", block, solved[:, -1])
-    _write(work / f"{side}.npy", block, regressors(solved))
+    np.save(_part(work, side, block), solved)
 
 
 def _solve_from_prior(
@@ -330,8 +332,23 @@ def _solve_from_prior(
     return np.where(fitted[:, None], prior + apart, prior)
 
 
+def _put_together(work: Path, side: str, blocks: list[tuple[int, int]]) -> None:
+    """Write what the workers solved into the shared arrays, which they only read: they may have copies of their own."""
+    side = "items" if side == "phantoms" else side
+    for block in blocks:
+        part = _part(work, side, block)
+        solved = np.load(part)
+        _write(work / f"{side}_biases.npy", block, solved[:, -1])
+        _write(work / f"{side}.npy", block, regressors(solved))
+        part.unlink()
+
+
+def _part(work: Path, side: str, block: tuple[int, int]) -> Path:
+    return work / f"{side}-{block[0]}.npy"
+
+
 def _write(path: Path, block: tuple[int, int], values: np.ndarray) -> None:
-    """Write some rows of a shared array; written, not mapped, so that closing makes them visible on other machines."""
+    """Write some rows of a shared array; written, not mapped: workers may have mapped it."""
     array = np.load(path, mmap_mode="r")
     assert isinstance(array, np.memmap)
     with path.open("r+b") as file:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tasks.series.tombstones import WITHDRAWN
-from tasks.store import owner_only, remove, write_bytes
+from tasks.store import owner_only, remove, storage_of, write_bytes
 
 WORK = "work"
 LOOKED_AT = 4096  # bytes
@@ -65,11 +65,14 @@ def forget(directories: Iterable[Path], stand_ins: Mapping[str, str]) -> Cleaned
     and the judge still sees that the same person was in all of them.
     """
     total, ids = Cleaned(0, 0), stand_ins.keys()
-    if not ids:
-        return total
     for directory in directories:
+        total += _remove_torn(directory)
+        if not ids:
+            continue
         work = directory / WORK
-        if any(_holds(file, ids) for file in _files(work)):
+        # In an object store they are not read for this: all go.
+        unread = work.is_dir() and storage_of(work) is not None
+        if unread or any(_holds(file, ids) for file in _files(work)):
             remove(work)
             total += Cleaned(0, 1)
         for file in [file for file in _files(directory) if _holds(file, ids)]:
@@ -83,6 +86,30 @@ def _files(directory: Path) -> Iterator[Path]:
         if WITHDRAWN in below and Path(root) == directory:
             below.remove(WITHDRAWN)
         yield from (Path(root) / name for name in sorted(names))
+
+
+def _remove_torn(directory: Path) -> Cleaned:
+    """Remove tables that a crash cut off: nobody can read them, nor see whose ids they hold. The owner's files in their
+    final places were synced before they got there: a damaged one stays, for a repair from a backup."""
+    torn = [
+        file
+        for file in _files(directory)
+        if (file.parent != directory or file.name.startswith(".")) and _is_torn(file)
+    ]
+    for file in torn:
+        file.unlink()
+    return Cleaned(0, len(torn))
+
+
+def _is_torn(file: Path) -> bool:
+    """Return whether a file begins as a table and is none."""
+    if _kind(file) != "table":
+        return False
+    try:
+        pq.read_metadata(file)
+    except (pa.ArrowException, OSError):
+        return True
+    return False
 
 
 def _kind(file: Path) -> str:

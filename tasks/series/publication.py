@@ -1,8 +1,10 @@
 """Publish a candidate: one transaction joins the store and the ledger, whatever process dies in between.
 
-prepare (the ledger says what is about to appear) → the owner's files → rename into published/ → commit (the ledger has
-it). A crash before the rename leaves nothing public, and the next run removes the rest; a crash after it is completed
-by the next run from the owner's copy of the entry. Everything happens under the store's lock.
+prepare (the ledger says what is about to appear) → the owner's files → rename into published/ → open it to readers →
+commit (the ledger has it). A crash before the rename leaves nothing public, and the next run removes the rest; a crash
+after it is completed by the next run from the owner's copy of the entry. Only a release that a power failure can no
+longer take back is opened: else somebody might hold what the ledger has forgotten. Everything happens under the
+store's lock.
 """
 
 import contextlib
@@ -13,8 +15,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock, Timeout
 
 from tasks.data.approval import approval_of, require_signatures
 from tasks.errors import MurmurError, Refused, room_in
@@ -27,7 +27,7 @@ from tasks.series.rows import Entry, PublishedRelease, parse_directory
 from tasks.series.tombstones import settle
 from tasks.signatures.owner_keys import sign_release
 from tasks.signatures.statement import SIGNATURE
-from tasks.store import Store, digest, read_json, remove, restrict, sync_directory, write_json
+from tasks.store import Store, digest, read_json, remove, restrict, sync_directory, sync_path, write_json
 
 LOCK_SECONDS = 600
 OWNER_FILES = (
@@ -80,9 +80,14 @@ def publish(
     else:
         with _locked(store):
             manifest = _manifest_as_judged(validated)
+            if has_entry(places.owner / ENTRY):  # made again while this run waited: the ledger must know it
+                raise Refused(
+                    "the candidate was made again meanwhile", where=str(validated), remedy="run it again"
+                )
             require_signatures(store, published, private, validated)
             progress(1, 4)
             if not _is_published(published, manifest):
+                store.storage.discard(published)  # what a crash may have left without a manifest
                 _put_in_place(store, places, manifest, progress, code)
     return manifest
 
@@ -138,7 +143,7 @@ def publish_within(
         _crash_point("prepared")
         _put_in_place(store, places, manifest, progress, code)
     except BaseException:
-        if not (places.published / "manifest.json").exists():
+        if not store.storage.has(places.published / "manifest.json"):
             ledger.abandon(release_id)
             remove(places.private / ENTRY)
         raise
@@ -154,18 +159,21 @@ def _crash_point(name: str) -> None:
 @contextlib.contextmanager
 def _locked(store: Store) -> Iterator[None]:
     try:
-        lock = FileLock(store.lock_file(), timeout=LOCK_SECONDS, mode=0o600)
-        lock.acquire()
-    except Timeout:
+        lock = contextlib.ExitStack()
+        lock.enter_context(store.storage.lock(store.lock_file(), LOCK_SECONDS))
+    except TimeoutError:
         raise MurmurError(
             f"another publication has held the store for {LOCK_SECONDS} s",
             where=str(store.lock_file()),
             remedy="wait for it to finish and run this step again",
         ) from None
-    try:
-        yield
-    finally:
-        lock.release()
+    with lock:
+        store.storage.refresh()
+        try:
+            yield
+        finally:
+            for part in ("private", "published"):
+                store.storage.save(store.root / part)
 
 
 def _recover(ledger: Ledger, store: Store) -> list[str]:
@@ -183,6 +191,7 @@ def _recover(ledger: Ledger, store: Store) -> list[str]:
                     where=str(kept),
                     remedy="restore this directory from a backup; nothing is published before that",
                 )
+            _open_to_readers(store, published)
             entry = _entry(ledger, kept, published, release.manifest, release.code)
             ledger.commit(entry, approval_of(kept.parent))
             completed.append(release.directory)
@@ -255,16 +264,22 @@ def _put_in_place(
         progress(2, 4)
         _crash_point("copied")
         _keep_private(places.owner, places.private)
+        sync_path(places.private, below=store.root)
         progress(3, 4)
         _crash_point("kept")
-        arriving.chmod(0o755)
-        remove(published)  # what a crash may have left without a manifest
-        arriving.rename(published)
+        store.storage.reveal(arriving, published)
         _crash_point("renamed")
     finally:
         remove(arriving)  # it is in a public directory
-    sync_directory(published.parent)
+    _open_to_readers(store, published)
     _crash_point("synced")
+
+
+def _open_to_readers(store: Store, published: Path) -> None:
+    """Let others read a release once its place is durable."""
+    sync_path(published.parent, below=store.root)
+    published.chmod(0o755)
+    sync_directory(published)  # the mode is part of it
 
 
 def _manifest_as_judged(validated: Path) -> dict[str, Any]:
@@ -317,7 +332,6 @@ def _keep_private(source: Path, target: Path) -> None:
             _remove_any(temporary)
             raise
         _crash_point(f"kept {name}")
-    sync_directory(target)
 
 
 def _remove_temporary(private: Path) -> None:
@@ -355,8 +369,10 @@ def _arriving(published: Path) -> Path:
 
 
 def _flush(path: Path) -> None:
-    """Make a file, or all files of a directory, survive a power failure."""
-    for file in path.rglob("*") if path.is_dir() else [path]:
-        if file.is_file():
-            with file.open("rb+") as handle:
+    """Make a file, or a directory with all that is in it, survive a power failure."""
+    for place in (path, *path.rglob("*")) if path.is_dir() else [path]:
+        if place.is_dir():
+            sync_directory(place)
+        else:
+            with place.open("rb+") as handle:
                 os.fsync(handle.fileno())
