@@ -18,7 +18,7 @@ from tasks.data.actor import account_name, acting, record_trigger, triggers_of
 from tasks.errors import Refused, UsageError
 from tasks.signatures.approvals import Count, Subject, count_approvals, missing
 from tasks.signatures.approvers import Approvers, Rule
-from tasks.store import Store, digest_of, files_below, owner_only, read_json, write_json
+from tasks.store import Store, digest_of, files_below, owner_only, read_json, sync_directory, write_json
 
 RECORD = "approval.json"
 
@@ -186,8 +186,9 @@ def require_signatures(store: Store, published: Path, private: Path, validated: 
     if (published / "manifest.json").exists():
         return
     digest = digest_of(read_json(validated / "step.json")["files"])
-    if not is_approved(private, digest):
-        (private / RECORD).unlink(missing_ok=True)
+    if (private / RECORD).exists() and not is_approved(private, digest):
+        (private / RECORD).unlink()
+        sync_directory(private)
     rule = Approvers(store).rule_of(published.parent.name)
     if rule is None:
         return
