@@ -172,7 +172,14 @@ def begin_run(config: ReleaseConfig, snapshot: datetime.date, store: Store) -> N
     asked = config.release
     wanted = Rule(tuple(asked.approvers), asked.approvals) if asked.approvers else None
     with owner_only():
-        Approvers(store).require_rule(asked.name, wanted)
+        approvers = Approvers(store)
+        approvers.require_rule(asked.name, wanted)
+        if store.is_remote and approvers.rule_of(asked.name) is not None:
+            raise UsageError(
+                "approvers sign a candidate in a directory, and this store is in an object store",
+                where="release.approvers, MURMUR_STORE",
+                remedy="keep the store in a directory that the workers share, or use release.approval",
+            )
         record_trigger(store.private(asked.name, snapshot), below=store.root)
 
 

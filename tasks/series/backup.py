@@ -132,7 +132,7 @@ def _private_of(store: Store) -> Path:
         raise UsageError(
             "this store is in an object store",
             where="--store, MURMUR_STORE",
-            remedy="keep versions of the objects below private/, or copy them, with the object store's own tools, while "
+            remedy="keep versions of the objects below private/, or copy them with the object store's tools, while "
             "nothing is published; back the ledger's database up at the same time",
         )
     return store.root / "private"

@@ -366,6 +366,16 @@ def test_commands(tmp_path, capsys):
     assert murmur("rule", str(config), "--store", root)[1]["rule"] == "none"
 
 
+def test_a_store_in_an_object_store_cannot_have_a_rule(waiting, monkeypatch):
+    from tasks.data.approval import begin_run
+
+    monkeypatch.setattr(Store, "is_remote", True)
+    release = {"name": "films", "approvers": list(PEOPLE)}
+    config = parse({"release": release, "source": {"format": "synthetic"}})
+    with pytest.raises(UsageError, match="object store"):
+        begin_run(config, datetime.date(2026, 1, 1), waiting.store)
+
+
 def test_a_missing_signature_is_a_refusal(waiting):
     """`murmur run` and Airflow show it as a refusal, with exit code 3."""
     with pytest.raises(Refused) as found:
