@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks.stages import own, total
 
 COLOURS = ("#1b6ca8", "#d1603d", "#4a8f3c", "#8757a6", "#a88a1b", "#3aa6a6", "#b0446f", "#666666")
+MOST_TICKS = 24  # with more places the axis chooses
 LEAST_SHOWN = 0.02  # of the whole, at the largest size: shorter stages only crowd the plot
 
 
@@ -68,7 +69,8 @@ def lines(
     figure, axes = _axes(6.4, 3.0)
     for colour, (name, line) in zip(COLOURS, values.items(), strict=False):
         places = range(1, len(line) + 1)
-        axes.plot(places, line, "o-", color=colour, markersize=3.5, label=name)
+        style = "o-" if len(line) <= MOST_TICKS else "-"
+        axes.plot(places, line, style, color=colour, markersize=3.5, label=name)
         if bands and name in bands:
             axes.fill_between(places, *bands[name], color=colour, alpha=0.15, linewidth=0)
     for name, limit in (limits or {}).items():
@@ -76,7 +78,8 @@ def lines(
     longest = max((len(line) for line in values.values()), default=1)
     lowest = min((one for line in values.values() for one in line if one < 0), default=0)
     axes.set(xlabel=xlabel, ylabel=ylabel, ylim=(1.1 * lowest, None))
-    axes.set_xticks(range(1, longest + 1))
+    if longest <= MOST_TICKS:
+        axes.set_xticks(range(1, longest + 1))
     axes.legend(frameon=False, fontsize=8)
     _save(figure, path, command)
 

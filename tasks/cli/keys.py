@@ -36,6 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     trust.add_argument("--days", type=int, default=None, metavar="N", help="the key expires after N days")
     rule = commands.add_parser("rule", help="make the approvers in a release file the rule of the store")
     rule.add_argument("config", metavar="CONFIG", help="release file (TOML)")
+    text = "make them the rule of every release of this store that has none of its own"
+    rule.add_argument("--every-release", action="store_true", help=text)
     listed = commands.add_parser("list", help="all keys with their times, and who must approve which release")
     dask = commands.add_parser(
         "dask",
@@ -52,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> CommandResult:
     """Do what was asked; private keys are never printed."""
-    from tasks.signatures.approvers import Approvers, Rule, make_personal_key, read_public
+    from tasks.signatures.approvers import EVERY, Approvers, Rule, make_personal_key, read_public
     from tasks.signatures.owner_keys import OwnerKeys
     from tasks.store import Store
 
@@ -81,8 +83,9 @@ def run(options: argparse.Namespace) -> CommandResult:
 
         release = load(options.config).release
         rule = Rule(tuple(release.approvers), release.approvals) if release.approvers else None
-        approvers.set_rule(release.name, rule)
-        return CommandResult({"status": "set", "release": release.name, "rule": str(rule or "none")})
+        name = EVERY if options.every_release else release.name
+        approvers.set_rule(name, rule)
+        return CommandResult({"status": "set", "release": name, "rule": str(rule or "none")})
     if options.action == "export":
         return _export(keys.export(), Path(options.out))
     rules = approvers.rules()

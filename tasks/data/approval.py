@@ -18,7 +18,7 @@ from tasks.data.actor import account_name, acting, record_trigger, triggers_of
 from tasks.errors import Refused, UsageError
 from tasks.signatures.approvals import Count, Subject, count_approvals, missing
 from tasks.signatures.approvers import Approvers, Rule
-from tasks.store import Store, digest_of, files_below, owner_only, read_json, write_json
+from tasks.store import Store, digest_of, files_below, owner_only, read_json, sync_directory, write_json
 
 RECORD = "approval.json"
 
@@ -172,7 +172,14 @@ def begin_run(config: ReleaseConfig, snapshot: datetime.date, store: Store) -> N
     asked = config.release
     wanted = Rule(tuple(asked.approvers), asked.approvals) if asked.approvers else None
     with owner_only():
-        Approvers(store).require_rule(asked.name, wanted)
+        approvers = Approvers(store)
+        approvers.require_rule(asked.name, wanted)
+        if store.is_remote and approvers.rule_of(asked.name) is not None:
+            raise UsageError(
+                "approvers sign a candidate in a directory, and this store is in an object store",
+                where="release.approvers, MURMUR_STORE",
+                remedy="keep the store in a directory that the workers share, or use release.approval",
+            )
         record_trigger(store.private(asked.name, snapshot), below=store.root)
 
 
@@ -186,8 +193,9 @@ def require_signatures(store: Store, published: Path, private: Path, validated: 
     if (published / "manifest.json").exists():
         return
     digest = digest_of(read_json(validated / "step.json")["files"])
-    if not is_approved(private, digest):
-        (private / RECORD).unlink(missing_ok=True)
+    if (private / RECORD).exists() and not is_approved(private, digest):
+        (private / RECORD).unlink()
+        sync_directory(private)
     rule = Approvers(store).rule_of(published.parent.name)
     if rule is None:
         return

@@ -25,6 +25,7 @@ LONGEST_ID = 2048  # bytes
 LONGEST_NUMBER = 64  # bytes of a rating or a time
 
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_PART_OF_SECOND = r"(:\d\d)[.,]\d+"
 _EXACT = 2**53  # whole numbers below it are the same as float64
 
 
@@ -227,7 +228,9 @@ def _mixed(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     value, known = _from_numbers(parse_numbers(column))
     known &= (value > -_EXACT) & (value < _EXACT)
     rest = np.flatnonzero(~known)
-    text = pd.Series(column.take(pa.array(rest)).to_pandas(), dtype="object")
+    # Parts of a second count for nothing. Left in, a row with many digits would narrow the range of dates in all rows.
+    whole = pc.replace_substring_regex(column.take(pa.array(rest)), _PART_OF_SECOND, r"\1")
+    text = pd.Series(whole.to_pandas(), dtype="object")
     dates = pd.to_datetime(text, format="ISO8601", errors="coerce", utc=True)
     found = dates.notna().to_numpy()
     value[rest[found]] = dates[found].to_numpy("datetime64[s]").astype(np.int64)

@@ -200,7 +200,9 @@ class _Sampler:
         table = self.table(part, bound)
         self.noise[part] = Noise(table.variance, bound / (2 * table.variance))
         self.draws += len(exact)
-        return exact.astype(np.int64) + table.draw(self.words(part, WORDS_PER_DRAW * len(exact)))
+        # Named with the variance: the same noise at another variance would give the sums away by subtraction.
+        words = self.words(f"{part} {table.variance}", WORDS_PER_DRAW * len(exact))
+        return exact.astype(np.int64) + table.draw(words)
 
     def failure(self) -> float:
         """Return the probability of failure: of the choice, and the price of the distance of all draws (Lemma 5).

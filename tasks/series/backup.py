@@ -41,7 +41,7 @@ OUTSIDE = {
 
 def create(store: Store, out: Path) -> dict[str, Any]:
     """Write a backup while nothing is published, withdrawn or erased; it appears whole or not at all."""
-    private = store.root / "private"
+    private = _private_of(store)
     if not private.is_dir():
         raise UsageError(
             "this store has no private part", where=str(store.root), remedy="check --store, MURMUR_STORE"
@@ -97,7 +97,7 @@ def restore(store: Store, file: Path) -> dict[str, Any]:
 
     `forgotten` names what the store shows and the restored ledgers do not know: with that, nothing runs.
     """
-    private = store.root / "private"
+    private = _private_of(store)
     if private.exists() and any(path.is_file() for path in private.rglob("*") if path.name != "publish.lock"):
         raise UsageError(
             "this store has a private part",
@@ -124,6 +124,18 @@ def restore(store: Store, file: Path) -> dict[str, Any]:
         "forgotten": problems,
         "not_included": listed["not_included"],
     }
+
+
+def _private_of(store: Store) -> Path:
+    """Return the owner's part of a store in a directory; one in an object store is copied with its own tools."""
+    if store.is_remote:
+        raise UsageError(
+            "this store is in an object store",
+            where="--store, MURMUR_STORE",
+            remedy="keep versions of the objects below private/, or copy them with the object store's tools, while "
+            "nothing is published; back the ledger's database up at the same time",
+        )
+    return store.root / "private"
 
 
 def check(file: Path) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from tasks.store import Store, make_private, owner_only, read_json, write_bytes,
 
 RECORD = "approvers.json"
 LARGEST_FILE = 2**20
+EVERY = "*"  # the rule of every release without one of its own; no release can have this name
 EMPTY: dict[str, Any] = {"people": [], "rules": {}}
 
 
@@ -95,8 +96,9 @@ class Approvers:
         return {one.keyid: one for one in map(_approver, self.listed())}
 
     def rule_of(self, release: str) -> Rule | None:
-        """Return the rule that this store has for a release; None: it has none."""
-        return self.rules().get(release)
+        """Return the rule that this store has for a release, else for every release; None: it has none."""
+        rules = self.rules()
+        return rules.get(release) or rules.get(EVERY)
 
     def rules(self) -> dict[str, Rule]:
         """Return the rules of all releases that have one."""

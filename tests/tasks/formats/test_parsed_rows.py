@@ -18,7 +18,8 @@ NUMBERS = (
 TIMES = (
     "978300760", "+5", "-5", "0x10", "9007199254740993", "99999999999999999", "-9223372036854775808", "1.5", " 5", "",
     "2020-01-01", "2020-01-01 10:00:00", "2020-01-01T10:00:00Z", "2020-01-01T10:00:00+02:00", "2020-1-1", "20200101",
-    "2020-01-01 10:00:00.5", "0001-01-01", "9999-12-31",
+    "2020-01-01 10:00:00.5", "0001-01-01", "9999-12-31", "0001-01-01T00:00:00", "9999-12-31T23:59:59",
+    "2001-01-01T00:00:00.1234567", "2001-01-01T00:00:00.123456789Z", "1600-01-01 10:00:00,25",
 )  # fmt: skip
 
 
@@ -46,6 +47,13 @@ def test_a_time_is_read_the_same_in_any_company(text, others):
 def test_one_unreadable_rating_does_not_remove_those_of_others():
     """Ratings written with a sign were dropped from a block as soon as one of its rows could not be read."""
     assert parse_numbers(pa.array(["+4", "+5", "four"]))[:2].tolist() == [4, 5]
+
+
+def test_digits_of_one_time_do_not_remove_those_of_others():
+    """Seven digits after the second narrowed the range of dates of the whole block to the years 1677 to 2262."""
+    ends = ["0001-01-01T00:00:00", "9999-12-31T00:00:00", "2001-01-01"]
+    assert parse_seconds(pa.array(ends))[1].all()
+    assert parse_seconds(pa.array([*ends, "2001-01-01T00:00:00.1234567"]))[1].all()
 
 
 def test_what_is_no_number():

@@ -12,7 +12,7 @@ from tasks.data.actor import Actor, act_for, acting, record_trigger, triggers_of
 from tasks.data.approval import AwaitsApproval
 from tasks.errors import Refused, UsageError
 from tasks.signatures.approvals import Subject, sign_approval
-from tasks.signatures.approvers import Approvers, Rule, make_personal_key, read_public
+from tasks.signatures.approvers import EVERY, Approvers, Rule, make_personal_key, read_public
 from tasks.signatures.envelope import key_id
 from tasks.signatures.owner_keys import OwnerKeys, read_private
 from tasks.store import Store, digest_of, read_json, write_json
@@ -240,6 +240,21 @@ def test_a_release_file_cannot_weaken_the_rule_of_the_store(waiting):
         people.require_rule("others", Rule(("ann", "eve"), 2))
 
 
+def test_a_rule_for_every_release(waiting):
+    """Under another name the same people could be published without approval: a rule for all names prevents that."""
+    people = waiting.people
+    people.require_rule("others", None)
+    people.set_rule(EVERY, RULE)
+    with pytest.raises(UsageError, match="the store has the rule 2 of ann, bob, cid"):
+        people.require_rule("others", None)
+    people.require_rule("others", RULE)
+    assert "others" not in people.rules()
+    people.set_rule("films", None)
+    waiting.refused("2 approvers must sign")
+    people.set_rule("others", Rule(("ann", "bob"), 1))
+    people.require_rule("others", Rule(("ann", "bob"), 1))
+
+
 def test_a_file_of_approvers_outside_the_store(waiting, tmp_path, monkeypatch):
     """Mounted read-only it holds although somebody changes the store's own."""
     outside = tmp_path / "approvers.json"
@@ -346,8 +361,19 @@ def test_commands(tmp_path, capsys):
     assert listed["rules"] == {"films": "2 of ann, bob"}
     assert [bool(one["revoked_at"]) for one in listed["approvers"]] == [False, True]
     assert bool(listed["keys"][0]["revoked_at"])
+    assert murmur("rule", str(config), "--every-release", "--store", root)[1]["release"] == "*"
     config.write_text(text.replace('approvers = ["ann", "bob"]\n', ""))
     assert murmur("rule", str(config), "--store", root)[1]["rule"] == "none"
+
+
+def test_a_store_in_an_object_store_cannot_have_a_rule(waiting, monkeypatch):
+    from tasks.data.approval import begin_run
+
+    monkeypatch.setattr(Store, "is_remote", True)
+    release = {"name": "films", "approvers": list(PEOPLE)}
+    config = parse({"release": release, "source": {"format": "synthetic"}})
+    with pytest.raises(UsageError, match="object store"):
+        begin_run(config, datetime.date(2026, 1, 1), waiting.store)
 
 
 def test_a_missing_signature_is_a_refusal(waiting):
