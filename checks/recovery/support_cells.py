@@ -15,6 +15,7 @@ from checks.evidence.groups import GroupBlock
 from checks.evidence.support import Support
 
 ALLOWED_GAIN, ALLOWED_CHANCE = 0.10, 0.5  # docs/support.md: max(1/2, popularity + 0.10)
+MOST_ALLOWED = 0.99  # also of what everybody in the cohort rated: a small one may have been made to
 QUARTERS, FEWEST_GROUPS = (0.25, 0.5, 0.75), 40  # classes of activity; fewer groups are one class
 GROUPS_OF_A_SIZE = 10  # groups of rarer sizes are taken together
 TINY = 1e-9
@@ -25,7 +26,8 @@ LEAST_MASS, BY_LAW = 1e-6, 1e-6  # of what the law expects at all; of a posterio
 def allowed(popularity: np.ndarray) -> np.ndarray:
     """Return the largest chance that an attacker may give to a link of a member."""
     half_way = popularity + (1 - popularity) / 2
-    return np.maximum(np.minimum(popularity + ALLOWED_GAIN, half_way), ALLOWED_CHANCE)
+    likeliest = np.minimum(half_way, MOST_ALLOWED)
+    return np.maximum(np.minimum(popularity + ALLOWED_GAIN, likeliest), ALLOWED_CHANCE)
 
 
 @dataclass(frozen=True)
@@ -187,8 +189,7 @@ LOWER = 2  # of the three kinds of cells: blank, highest, lower counts
 @dataclass(frozen=True)
 class Confidence:
     """Hold the largest posterior of a link, by attacker, in any cell of an item with published counts; how many items
-    have cells in which it is above what is allowed; the largest excess over that; and members whose link is certain
-    though the item's popularity does not make it so."""
+    have cells in which it is above what is allowed; the largest excess over that; and members whose link is certain."""
 
     by_attacker: dict[str, float]
     items: int
@@ -229,7 +230,7 @@ def confidence_in_links(found: Tallies) -> Confidence:
         for number, name in enumerate(ATTACKERS):
             own = np.where(there, posterior, 0.0)[:, found.part_of == number]
             worst[name] = max(worst[name], float(own.max(initial=0)))
-        is_sure = (there & (of > 0) & (posterior >= 1 - TINY) & (popularity < 1 - TINY))[:, 0]
+        is_sure = (there & (of > 0) & (posterior >= 1 - TINY))[:, 0]
         certain += int(of[is_sure, 0].sum()) if number_of_kind < LOWER else 0
     by_law, beyond = _confidence_by_law(found)
     worst["who knows the item's popularity and spread"] = by_law

@@ -15,6 +15,7 @@ from scipy.special import betaln, gammaln
 
 ALLOWED_GAIN = 0.10  # of a link's chance over the item's popularity
 ALLOWED_CHANCE = 0.5  # whatever the popularity
+MOST_ALLOWED = 0.99  # whatever the popularity: that of a small cohort can be made by accounts
 CLASSES = 4  # of groups by the mean number of ratings of their members
 FEWEST_IN_CLASS = 10
 LEAST_CORRELATION, MOST_CORRELATION = (
@@ -38,8 +39,9 @@ class Counts:
 
 def limits(popularity: np.ndarray) -> np.ndarray:
     """Return the largest allowed posterior of a link: max(1/2, popularity + 0.10), and never half of the way from the
-    popularity to certainty or more."""
-    return np.maximum(ALLOWED_CHANCE, np.minimum(popularity + ALLOWED_GAIN, (1 + popularity) / 2))
+    popularity to certainty or more, nor more than 0.99: an item that everybody rated shows nothing."""
+    likeliest = np.minimum((1 + popularity) / 2, MOST_ALLOWED)
+    return np.maximum(ALLOWED_CHANCE, np.minimum(popularity + ALLOWED_GAIN, likeliest))
 
 
 def activity_classes(counts: Counts) -> np.ndarray:
