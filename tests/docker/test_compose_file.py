@@ -145,7 +145,7 @@ def test_every_service_that_runs_on_has_a_health_check(topology):
 
 
 def test_whoever_imports_kernels_can_write_where_numba_keeps_them(topology):
-    """Numba raises an error where it finds no such place; the Dask scheduler unpickles functions that import kernels."""
+    """Numba raises an error where it finds none; the Dask scheduler unpickles functions that import kernels."""
     for name in ("scheduler", "dask-scheduler", "dask-worker"):
         service = topology.services[name]
         assert "--env=XDG_CACHE_HOME=/cache" in service.options, name
