@@ -15,7 +15,9 @@ from docker.secret_files import UI_USER
 from tasks.cli.keys import DASK_FILES
 
 KNOCK = Path(__file__).parents[1] / "tests" / "other_account.py"
-DASK_MANNERS = {"plain", "no certificate", "a certificate of its own"}
+DASK_MANNERS = ("plain", "no certificate", "a certificate of its own")
+OWNER = "the owner's certificate"
+TRIES = 5
 
 # Read with a shell alone, which PostgreSQL's image has, too. The kernel's files for limits are those of cgroups 1 or 2.
 LOOK = r"""
@@ -96,9 +98,11 @@ def knock_at_dask(project: Project, image: str, secrets: Path) -> dict[str, dict
     question = {"addresses": addresses, "owner": owner, "uid": None, "postgres": None}
     mounted = f"--volume={KNOCK}:/tests/other_account.py:ro"
     program = ("--user=10001:10001", mounted, "--", "python", "/tests/other_account.py")
-    answer = project.run(image, "backend", *program, stdin=json.dumps(question).encode())
-    found = json.loads(answer)
-    right = dict.fromkeys(DASK_MANNERS, "refused") | {"the owner's certificate": "accepted"}
+    right = dict.fromkeys(DASK_MANNERS, "refused") | {OWNER: "accepted"}
+    for _ in range(TRIES):
+        found = json.loads(project.run(image, "backend", *program, stdin=json.dumps(question).encode()))
+        if all(answers[OWNER] == "accepted" for answers in found.values()):
+            break  # else the machine is too busy to answer anybody within seconds, and a refusal would mean nothing
     if found != dict.fromkeys(addresses, right):
         raise ContainerError(
             f"Dask's answers are wrong: {found}", where="backend", remedy="look at the certificates"

@@ -1,6 +1,6 @@
-"""Remove from an environment what no program needs at run time: tests, headers, sources, two libraries of Arrow.
+"""Remove from an environment what no program needs at run time: tests, headers, sources, a library of Arrow.
 
-The Dockerfile runs it. A package whose code imports one of these fails in `make containers`.
+The Dockerfile runs it, and then imports the packages that lost most.
 """
 
 import shutil
@@ -10,8 +10,8 @@ from pathlib import Path
 
 DIRECTORIES = ("tests", "test")  # of packages, where they are packages themselves
 PLACES = ("pyarrow/include", "pyarrow/src", "numpy/_core/include")
-# Arrow's network service and foreign query plans: nothing here imports them.
-LIBRARIES = ("pyarrow/*_flight*.so*", "pyarrow/*_substrait*.so*")
+# Arrow's network service: nothing here imports it, and no other library of Arrow is linked with it.
+LIBRARIES = ("pyarrow/*_flight*.so*",)
 SOURCES = ("*.c", "*.cc", "*.cpp", "*.h", "*.hpp", "*.pyx", "*.pxd", "*.pyi", "*.a", "*.js.map")
 
 

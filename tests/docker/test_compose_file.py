@@ -144,6 +144,17 @@ def test_every_service_that_runs_on_has_a_health_check(topology):
     assert [name for name, service in topology.services.items() if service.health is None] == ["migrate"]
 
 
+def test_whoever_imports_kernels_can_write_where_numba_keeps_them(topology):
+    """Numba raises an error where it finds none; the Dask scheduler unpickles functions that import kernels."""
+    for name in ("scheduler", "dask-scheduler", "dask-worker"):
+        service = topology.services[name]
+        assert "--env=XDG_CACHE_HOME=/cache" in service.options, name
+        assert [mount.source for mount in service.mounts if mount.target == "/cache"] == ["kernels"], name
+    for service in topology.services.values():
+        if service.is_built:  # elsewhere it is the home directory
+            assert any(option.startswith("--tmpfs=/home/murmur:mode=1777") for option in service.options)
+
+
 def test_variables_replace_defaults():
     values = {"MURMUR_WORKERS": "5", "MURMUR_WORKER_MEMORY": "7g", "MURMUR_SECRETS": "/elsewhere"}
     worker = read(COMPOSE, values).services["dask-worker"]
