@@ -193,9 +193,25 @@ class TestStreams:
             return used[part]
 
         noisy_statistics(many_people, budgeted(3), recorded)
-        assert set(used) == {"users", "choice", "lengths", "means", "levels", "pairs", "ratings"}
+        parts = {part.partition(" ")[0] for part in used}
+        assert parts == {"users", "choice", "lengths", "means", "levels", "pairs", "ratings"}
+        assert len(parts) == len(used)
         beginnings = {stream[:2].tobytes() for stream in used.values()}
         assert len(beginnings) == len(used)
+
+    def test_noise_of_another_variance_is_other_noise(self, many_people):
+        """Twice the budget gives other words: the same ones, scaled, would give the sums away by subtraction."""
+        named: list[set[str]] = []
+        for epsilon in (3, 6):
+            names: set[str] = set()
+
+            def recorded(part: str, count: int, names: set[str] = names) -> np.ndarray:
+                names.add(part)
+                return words(1)(part, count)
+
+            noisy_statistics(many_people, budgeted(epsilon), recorded)
+            named.append(names)
+        assert not named[0] & named[1]
 
     def test_blocks_are_added_before_noise(self, many_people):
         """Data that give their sums in parts are measured as if they were one matrix."""

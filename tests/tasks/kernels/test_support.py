@@ -36,7 +36,12 @@ def shown(table, sizes, c=3):
 
 def test_limits_by_hand():
     found = limits(np.array([0.0, 0.3, 0.45, 0.8, 0.9, 1.0]))
-    assert found == pytest.approx([0.5, 0.5, 0.55, 0.9, 0.95, 1.0])
+    assert found == pytest.approx([0.5, 0.5, 0.55, 0.9, 0.95, 0.99])  # never certain
+
+
+def test_what_everybody_rated_shows_nothing():
+    """Two groups of twelve, each with twelve raters: a count would be a certain link of everybody."""
+    assert shown(np.full((2, 1), 12), [12, 12])[:, 0].tolist() == [0, 0]
 
 
 def test_counts_from_c_on_are_shown_rounded_down():
