@@ -61,7 +61,7 @@ def in_child(work) -> int:
 
 
 def require_agreement(address: str, *snapshots: str) -> None:
-    """Require that store and ledger, as another machine sees them, have exactly these releases and nothing half made."""
+    """Require that store and ledger, as another machine sees them, have these releases and nothing half made."""
     store = Store(address)
     with Ledger.open(store, POPULATION) as ledger:
         assert ledger.problems(store) == []
