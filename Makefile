@@ -14,7 +14,8 @@ export DO_NOT_TRACK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui test quick faults lint ruff format bench bench-netflix bench-page compare sbom audit lock clean
+.PHONY: help setup demo ui test quick faults simulate containers lint ruff format bench bench-netflix bench-page compare soak sbom audit \
+	lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,9 +42,22 @@ quick: setup  ## the tests that need neither the stack nor real data nor seconds
 
 FAULTS := MURMUR_FAULT_KILLS=200 MURMUR_FAULT_RACES=50
 
-faults: setup  ## kill -9 a publisher at 200 points between prepare and commit, and 50 races of two publishers (5 minutes)
-	@$(FAULTS) exec $(PYTEST) --numprocesses 2 tests/tasks/series/test_publication.py \
-		tests/tasks/series/test_shared_ledger.py
+# Every part runs, whatever the others found. KINDS names parts of the second.
+faults: setup  ## faults of real processes, disks, networks and clocks: the table of docs/reliability.md (as root, an hour)
+	@failed=0; \
+	$(FAULTS) $(PYTEST) --numprocesses 2 tests/tasks/series/test_publication.py \
+		tests/tasks/series/test_shared_ledger.py || failed=1; \
+	$(BIN)/python -m benchmarks.faults $(KINDS) || failed=1; exit $$failed
+
+N ?= 100000
+SIMULATE := $(BIN)/python -m tests.simulation
+
+simulate: setup  ## N=100000 schedules of publishers, eraser and crashes on a simulated machine; SEED=17 repeats one
+	@exec $(SIMULATE) $(if $(SEED),--seed $(SEED),--schedules $(N) --processes $$(nproc) \
+		--json $(RESULTS)/simulation.json)
+
+containers: setup  ## build the image, run docker/compose.yaml with Docker or Podman, publish, attack it, remove all (15 minutes)
+	@exec $(BIN)/python -m docker.run_topology
 
 lint: ruff  ## ruff and mypy
 	$(BIN)/mypy
@@ -75,6 +89,9 @@ bench-page: setup  ## docs/benchmarks.md and its plots, from benchmarks/results
 
 compare: setup  ## every method on MovieLens 1M (in MURMUR_DATA): docs/compare.md and its plot (half an hour)
 	@exec $(BIN)/python -m benchmarks.compare
+
+soak: setup  ## publish a small population 200 times, plot memory, files, ledger and CPU time: docs/soak.svg (5 minutes)
+	@$(BIN)/python -m benchmarks.soak --plot docs/soak.svg
 
 sbom: setup  ## build/sbom.json: every package of the image with its hashes, in the format CycloneDX
 	@mkdir -p build

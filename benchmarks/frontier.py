@@ -2,7 +2,8 @@
 
 Each setting is one shadow run of MovieLens 1M (tasks/steps/evaluate.py, one draw, no gate, nothing published), as in
 `murmur run`. Settings that this version does not know (a method or a key that its configuration refuses) are left out
-and named. With --page the page and the plot are written from results/frontier.json, without measuring. Written:
+and named. With --only, some series are measured again and the others keep their rows; each row has the commit that it
+was measured at. With --page the page and the plot are written from results/frontier.json, without measuring. Written:
 docs/frontier.md, docs/frontier.svg.
 """
 
@@ -93,11 +94,18 @@ def main(arguments: list[str] | None = None) -> int:
     place = real_data_directory() / "ml-1m"
     parser.add_argument("--data", type=Path, default=place, help="directory of one data set, such as …/ml-1m")
     parser.add_argument("--page", action="store_true", help="do not measure, only write the page")
+    parser.add_argument(
+        "--only", nargs="+", choices=sorted(SERIES), help="measure these series, keep the others"
+    )
     parser.add_argument("--workers", type=int, default=2, help="worker processes (0: none)")
     asked = parser.parse_args(arguments)
     if not asked.page:
         began = results.machine()
-        results.write(FIGURES, measure(asked.data, asked.workers), began)
+        chosen = [one for one in settings() if asked.only is None or one.series in asked.only]
+        found = measure(asked.data, asked.workers, chosen, began["commit"])
+        if asked.only is not None:
+            found = merged(results.read("frontier"), found, asked.only)
+        results.write(FIGURES, found, began)
     figures = results.read("frontier")
     (DOCS / "frontier.md").write_text(page(figures), encoding="utf-8")
     if figures:
@@ -105,14 +113,29 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def measure(data: Path, workers: int) -> dict[str, Any]:
-    """Measure every setting that this version knows, on ratings that are read once."""
+def merged(before: dict[str, Any] | None, found: dict[str, Any], only: list[str]) -> dict[str, Any]:
+    """Return what was found, and of what was measured before the rows of all other series, in the order of the page."""
+    earlier = before or {"machine": {"commit": ""}, "rows": [], "unknown": []}
+    kept = {setting.name for setting in settings() if setting.series not in only}
+    rows = [
+        {"commit": earlier["machine"]["commit"], **row} for row in earlier["rows"] if row["setting"] in kept
+    ]
+    order = [setting.name for setting in settings()]
+    return {
+        **found,
+        "rows": sorted([*rows, *found["rows"]], key=lambda row: order.index(row["setting"])),
+        "unknown": [*(name for name in earlier["unknown"] if name in kept), *found["unknown"]],
+    }
+
+
+def measure(data: Path, workers: int, chosen: list[Setting], commit: str) -> dict[str, Any]:
+    """Measure the chosen settings that this version knows, on ratings that are read once."""
     source = {"format": detect_format(data), "path": str(data)}
     rows: list[dict[str, Any]] = []
     unknown: list[str] = []
     with tempfile.TemporaryDirectory(prefix="murmur-") as place, engine(workers) as crew:
         given: dict[str, Any] = {}
-        for setting in settings():
+        for setting in chosen:
             try:
                 config = parse({"release": {"name": "frontier"}, "source": source, **setting.tables})
             except MurmurError as problem:
@@ -122,7 +145,8 @@ def measure(data: Path, workers: int) -> dict[str, Any]:
             work = Path(place) / "private" / "work"
             run = pipeline.Run(config, SNAPSHOT, Store(Path(place)), KEY, crew, work, lambda *_: None)
             given = given or {"ingest": pipeline.execute("ingest", run)}
-            rows.append(_measure(setting, config, replace(run, given=dict(given), seconds={})))
+            found = _measure(setting, config, replace(run, given=dict(given), seconds={}))
+            rows.append({**found, "commit": commit})
             print(f"{setting.name}: {rows[-1]['cpu_seconds']:.0f} CPU-s", file=sys.stderr)
     return {
         "command": "python -m benchmarks.frontier",
@@ -153,7 +177,8 @@ def page(figures: dict[str, Any] | None) -> str:
     if not figures:
         return f"{HEAD}\nNot measured yet: `python -m benchmarks.frontier`.\n"
     facts, rows = figures["machine"], figures["rows"]
-    made = f"Data: {figures['dataset']}, {facts['date']}, commit {facts['commit']}."
+    commits = sorted({row.get("commit", facts["commit"]) for row in rows})
+    made = f"Data: {figures['dataset']}, {facts['date']}, commit {', '.join(commits)}."
     left_out = (
         f" Not known to this version, and left out: {'; '.join(figures['unknown'])}."
         if figures["unknown"]

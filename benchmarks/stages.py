@@ -72,13 +72,27 @@ def warm_up(scratch: Path, workers: int) -> None:
 
 
 def measure(
-    config: dict[str, Any], store: Path, *, workers: int, given: dict[str, Any] | None = None
+    config: dict[str, Any],
+    store: Path,
+    *,
+    workers: int,
+    given: dict[str, Any] | None = None,
+    steps: list[str] | None = None,
 ) -> dict[str, Any]:
-    """Make a release in a process of its own; `given` are results of steps that are reused."""
+    """Make a release in a process of its own; `given` are results of steps that are reused, `steps` those that are
+    made (None: all)."""
     store.mkdir(parents=True, exist_ok=True)
     plan, answer = store / "plan.json", store / "measured.json"
     plan.write_text(
-        json.dumps({"config": config, "store": str(store), "workers": workers, "given": given or {}}),
+        json.dumps(
+            {
+                "config": config,
+                "store": str(store),
+                "workers": workers,
+                "given": given or {},
+                "steps": steps,
+            }
+        ),
         encoding="utf-8",
     )
     # Output of libraries must not mix with the benchmark's own answer.
@@ -119,12 +133,13 @@ def run_plan(plan: dict[str, Any]) -> dict[str, Any]:
                     say(f"  {name}: {walls[name]:.1f} s")
 
         with engine(plan["workers"]) as embedded:
-            _import_everything(list(methods.graph(config)))
+            steps = plan["steps"] or list(methods.graph(config))
+            _import_everything(steps)
             starting = embedded.cpu_seconds()
             run = pipeline.open_run(config, SNAPSHOT, store, embedded, lambda *_: None)
             run = replace(run, seconds=seconds, given=references, watch=watch)
             try:
-                for name in methods.graph(config):
+                for name in steps:
                     pipeline.execute(name, run)
             except Refused as problem:
                 refusal = problem.what

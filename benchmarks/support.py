@@ -38,7 +38,7 @@ from sklearn.utils.extmath import randomized_svd
 from tasks.data.ratings import Ratings, places
 from tasks.kernels.ranking import hits as right
 from tasks.kernels.ranking import ndcg, top_items
-from tasks.kernels.support import Counts, published_cells
+from tasks.kernels.support import Counts, shown_counts
 from tasks.recommenders import Train, ease
 from tasks.recommenders._cells import dense
 from tasks.recommenders._support import gram_of_groups, shares_of_groups
@@ -129,8 +129,9 @@ def measure_groups(
         shares = (table_of(counts, counts.raters, everything) / counts.sizes[:, None]).astype(np.float32)
         shown = everything
     else:
-        shown = published_cells(counts, c, np.random.default_rng(0))
-        shares = shares_of_groups(table_of(counts, counts.raters // c * c, shown), counts.sizes, c)
+        values = shown_counts(counts, c)
+        shown = values > 0
+        shares = shares_of_groups(table_of(counts, values, shown), counts.sizes, c)
     found: dict[str, Any] = {
         "groups": len(counts.sizes),
         "cells": int(shown.sum()),
@@ -148,8 +149,8 @@ def measure_groups(
 def membership(test: Lists, release: Path, ingest: Path, c: int) -> dict[str, float]:
     """Return the area under the curve of being in the data, of everybody and of the tenth with the most ratings."""
     counts = count(test.marks, test.held.groups)
-    shown = published_cells(counts, c, np.random.default_rng(0))
-    shares = shares_of_groups(table_of(counts, counts.raters // c * c, shown), counts.sizes, c)
+    values = shown_counts(counts, c)
+    shares = shares_of_groups(table_of(counts, values, values > 0), counts.sizes, c)
     usual = (shares * counts.sizes[:, None]).sum(axis=0) / counts.sizes.sum()
     ratio = np.log((shares + 1e-3) / (usual + 1e-3)).T
     ratings = Ratings(ingest)

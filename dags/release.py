@@ -14,16 +14,17 @@ from typing import Any
 
 from airflow.sdk import DAG, Asset, BaseOperator, Param, get_current_context, task
 from murmur_airflow.alerts import ReleaseAlert
-from murmur_airflow.approval import approved_digest, make_approval
+from murmur_airflow.approval import approved_digest, make_approval, make_signature_sensor
 from murmur_airflow.drawing import APPROVE, group_of, make_groups, needed_edges, with_approval
 from murmur_airflow.links import ReportLink
 from murmur_airflow.outcome import NO_RETRY
 from murmur_airflow.verdicts import XCOM_KEY
-from murmur_airflow.work import announcement, judge, look, run, snapshot_of, take_back
+from murmur_airflow.work import actor_of, announcement, judge, look, run, snapshot_of, take_back
 
 import tasks.steps
 from tasks.config import ReleaseConfig
 from tasks.config.release_files import find
+from tasks.data.actor import act_for
 from tasks.methods import graph, promise_in_words, promised_parameters
 
 RELEASES = Path(__file__).parent / "releases"
@@ -65,7 +66,8 @@ WITHDRAW = "Withdraw: replace a published snapshot by a tombstone with the reaso
 OVERDUE_DOC = """
 Looks every morning whether the newest snapshot of **{name}** that is due by its schedule has a verdict, and alerts the
 people named in the table `[alerts]` of its release file when it has none {hours} hours after its time. The alert is
-repeated every day until the snapshot is there.
+repeated every day until the snapshot is there. Where `source_days` says when the source deletes a snapshot, there is an
+alert for every one that is missing, from `warning_days` before that on.
 """
 
 OVERDUE = "Look: is the newest due snapshot there?"
@@ -111,10 +113,12 @@ def make_dag(config: ReleaseConfig, file: str) -> DAG:
     ) as dag:
         groups = make_groups()
         operators: dict[str, BaseOperator] = {}
-        for step, needed in needed_edges(with_approval(steps) if config.release.approval else steps).items():
+        for step, needed in needed_edges(
+            with_approval(steps) if config.release.needs_approval else steps
+        ).items():
             group = group_of(step)
             with groups[group] if group else dag.task_group:
-                operators[step] = make_approval(config) if step == APPROVE else make_task(step, config)
+                operators[step] = approval(config) if step == APPROVE else make_task(step, config)
             operators[step].set_upstream([operators[n] for n in needed])
     return dag
 
@@ -128,8 +132,13 @@ def alerting(config: ReleaseConfig) -> dict[str, Any]:
     )
 
 
+def approval(config: ReleaseConfig) -> BaseOperator:
+    """Return the task between verdict and publication: a person answers here, or several sign elsewhere."""
+    return make_signature_sensor(config) if config.release.approvers else make_approval(config)
+
+
 def make_overdue_dag(config: ReleaseConfig) -> DAG:
-    """Return the DAG that looks once a day whether the newest due snapshot has arrived."""
+    """Return the DAG that looks once a day for snapshots that have not arrived."""
     name = config.release.name
     with DAG(
         dag_id=f"overdue_{name}",
@@ -179,17 +188,20 @@ def make_task(step: str, config: ReleaseConfig) -> BaseOperator:
     def perform() -> dict[str, Any]:
         context = get_current_context()
         snapshot = snapshot_of(context.get("logical_date"))
-        if step == "validate":
-            return judge(config, snapshot, lambda verdict: context["ti"].xcom_push(XCOM_KEY, verdict))
-        approved = None
-        if step == "publish" and config.release.approval:
-            approved = approved_digest(config, snapshot, context["ti"])
-        reference = run(step, config, snapshot, approved)
+        with act_for(actor_of(context)):
+            if step == "validate":
+                return judge(config, snapshot, lambda verdict: context["ti"].xcom_push(XCOM_KEY, verdict))
+            approved = None
+            if step == "publish" and config.release.approval and not config.release.approvers:
+                approved = approved_digest(config, snapshot, context["ti"])
+            reference = run(step, config, snapshot, approved)
         if step == "publish":
             context["outlet_events"][asset].extra = announcement(config, snapshot, reference)
         return reference
 
     operator = perform().operator
+    if step == "validate" and config.is_alerting and config.release.approvers:
+        operator.on_success_callback = [ReleaseAlert(config.alerts, config.release.name, "approval")]
     if step in ("validate", "publish"):
         operator.operator_extra_links = (ReportLink(),)
     return operator
@@ -224,7 +236,8 @@ def make_withdrawal_dag(config: ReleaseConfig) -> DAG:
         @task(task_id="withdraw", doc_md=WITHDRAW, outlets=[asset])
         def perform() -> dict[str, Any]:
             context = get_current_context()
-            answer = take_back(config, context["params"]["snapshot"], context["params"]["reason"])
+            with act_for(actor_of(context)):
+                answer = take_back(config, context["params"]["snapshot"], context["params"]["reason"])
             context["outlet_events"][asset].extra = answer["event"]["extra"]
             return {key: answer[key] for key in ("status", "tombstone", "withdrawn_at")}
 
@@ -241,5 +254,5 @@ def explain(step: str) -> str:
 for _path, _config in find(RELEASES)[0].items():
     globals()[f"release_{_config.release.name}"] = make_dag(_config, _path.name)
     globals()[f"withdraw_{_config.release.name}"] = make_withdrawal_dag(_config)
-    if _config.is_alerting and _config.release.schedule and "late" in _config.alerts.on:
+    if _config.is_alerting and _config.release.schedule and _config.alerts.looks_daily:
         globals()[f"overdue_{_config.release.name}"] = make_overdue_dag(_config)

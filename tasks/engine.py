@@ -229,7 +229,7 @@ def _own_credentials(address: str) -> Any:
     return security
 
 
-def make_certificate() -> tuple[str, str]:
+def make_certificate(days: int = CERTIFICATE_DAYS) -> tuple[str, str]:
     """Return a new certificate and its key, as PEM. It is its own authority: only who has the key is accepted.
 
     An elliptic curve, because an RSA key takes a hundred times as long to make.
@@ -249,7 +249,7 @@ def make_certificate() -> tuple[str, str]:
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=CERTIFICATE_DAYS))
+        .not_valid_after(now + datetime.timedelta(days=days))
         .add_extension(x509.SubjectAlternativeName([x509.DNSName("murmur-dask")]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(key, hashes.SHA256())

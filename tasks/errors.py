@@ -11,6 +11,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+LONGEST = 3000  # characters of a part of a message: what is quoted in it may be a stranger's
+
+
+def printable(text: str, longest: int = LONGEST, *, breaks: bool = False) -> str:
+    """Return text with everything escaped that a terminal or a log would obey: control characters, line breaks (kept
+    with `breaks`), marks that reverse the direction of writing, halves of surrogate pairs; cut where it is too long.
+
+    Names of files, columns and keys, and reasons of withdrawals, come from strangers.
+    """
+    more = len(text) - longest
+    if more > 0:
+        text = f"{text[:longest]}… ({more:,} more characters)"
+    if text.isprintable():
+        return text
+    return "".join(
+        sign if sign.isprintable() or (breaks and sign == "\n") else sign.encode("unicode_escape").decode()
+        for sign in text
+    )
 
 
 class MurmurError(Exception):
@@ -19,8 +37,9 @@ class MurmurError(Exception):
     exit_code = 1
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
-        self.what, self.where, self.remedy = what, where, remedy
-        super().__init__(what, where, remedy)  # all three, so that it survives pickling between processes
+        self.what, self.where, self.remedy = printable(what, breaks=True), printable(where), printable(remedy)
+        # All three, so that it survives pickling between processes.
+        super().__init__(self.what, self.where, self.remedy)
 
     def __reduce__(self) -> tuple:
         return (_rebuild, (type(self), self.what, self.where, self.remedy))

@@ -27,7 +27,7 @@ from pydantic import SerializeAsAny
 from tasks import methods
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
-from tasks.data.approval import awaits_approval, is_approved, require_same
+from tasks.data.approval import awaits_approval, begin_run, is_approved, require_same
 from tasks.engine import Engine, engine
 from tasks.errors import room_in
 from tasks.keys import NoiseKey, OwnerKey
@@ -229,6 +229,8 @@ def run_step(
 
     if is_already_published(config, snapshot, store):
         log.info("%s %s is published already; its steps' results stay", config.release.name, snapshot)
+    else:
+        begin_run(config, snapshot, store)
 
     def attempt() -> dict[str, Any]:
         store.storage.refresh()
@@ -260,7 +262,8 @@ def run(
     from tasks.series.repeated import is_already_published
     from tasks.series.replanning import plan_anew
 
-    is_already_published(config, snapshot, store)
+    if not is_already_published(config, snapshot, store):
+        begin_run(config, snapshot, store)
 
     def attempt() -> dict[str, Any]:
         store.storage.refresh()
@@ -268,7 +271,7 @@ def run(
         release = opened if seconds is None else replace(opened, seconds=seconds)
         with exclusive(release.private, store):
             for name in methods.graph(config):
-                if name == "publish" and config.release.approval:
+                if name == "publish" and config.release.approval and not config.release.approvers:
                     _require_approval(release)
                 reference = execute(name, release)
         return reference

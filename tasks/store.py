@@ -13,20 +13,25 @@ import datetime
 import errno
 import hashlib
 import json
+import math
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from tasks.errors import DiskFull, MurmurError, Refused, UsageError, is_full
 from tasks.storage.content import digest as digest
+from tasks.storage.content import open_file as open_file
 from tasks.storage.local import LocalStorage
 from tasks.storage.objects import ObjectStorage, is_of_result
 from tasks.storage.objects import copy_objects as copy_objects
 
 PRIVATE_UMASK = 0o077
+LARGEST_JSON = 2**28
+LARGEST_PUBLISHED_JSON = 2**24  # a manifest has 50 kB; empty lists take twenty times their text in memory
+MOST_DIGITS = 300  # of a whole number: any such can still be a float
 STEP_TIMES = ".times.json"  # of a step; hidden, because the files of a repeated step have the same bytes
 
 
@@ -240,9 +245,60 @@ def write_json(path: Path, value: Any) -> None:
     write_bytes(path, (dumps(value, indent=1) + "\n").encode())
 
 
-def read_json(path: Path) -> Any:
-    """Read a JSON file."""
-    return json.loads(path.read_text(encoding="utf-8"))
+def read_json(path: Path, most: int = LARGEST_JSON) -> Any:
+    """Read a JSON file; anything that readers of JSON understand differently is a ValueError, and so is a file of more
+    than `most` bytes: a key that is there twice, NaN and infinities, nesting that is too deep, numbers out of range."""
+    with open_file(path) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ValueError("the file is too large")
+    return parse_json(data)
+
+
+def read_published_json(path: Path) -> Any:
+    """Read a JSON file that may come from a stranger: a small file must not become large in memory."""
+    return read_json(path, LARGEST_PUBLISHED_JSON)
+
+
+def parse_json(data: bytes) -> Any:
+    """Return a JSON value; raise a ValueError for what `read_json` refuses."""
+    try:
+        value = json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=_object,
+            parse_constant=_no_number,
+            parse_float=_finite,
+            parse_int=_whole,
+        )
+        if b"\\ud" in data.lower():  # half of a surrogate pair is a text that cannot be written
+            json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is there twice")
+    return found
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError("it holds a number that is none")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number is out of range")
+    return number
+
+
+def _whole(text: str) -> int:
+    if len(text) > MOST_DIGITS:
+        raise ValueError("a whole number is out of range")
+    return int(text)
 
 
 def sync_directory(path: Path) -> None:
@@ -257,6 +313,21 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def sync_path(path: Path, *, below: Path) -> None:
+    """Make a directory survive a power failure, with every directory above it up to `below`: an entry is durable once
+    the directory that holds it was synced."""
+    for place in (path, *path.parents):
+        sync_directory(place)
+        if place == below:
+            return
+
+
+def sync_directories(path: Path) -> None:
+    """Make what was removed anywhere below a directory stay removed after a power failure."""
+    for root, _, _ in os.walk(path):
+        sync_directory(Path(root))
 
 
 def files_below(directory: Path) -> dict[str, str]:

@@ -2,13 +2,13 @@
 
 Everything is recomputed from the published files, the membership and the source (docs/proofs/support.md).
 
-*Rule.* A count is rounded down to a multiple of min_contributors and lies between that and half of the group. Cells
-that are blank though the rule lets them be published must have been left out by chance: counts that differ from those
-of the cells they were chosen from by more than half a deviation (and five standard errors) would say that what is left
-out follows from the counts. k is at least 10 and min_contributors at least 3.
+*Rule.* A count is rounded down to a multiple of min_contributors, and the highest count that an item shows stands for
+every count from there on; where an item shows any count, all cells with min_contributors raters do, and no other.
+k is at least 10 and min_contributors at least 3.
 *Confidence.* In every cell, blank ones included, the posterior of a member's link is at most max(1/2, popularity +
 0.10), for an attacker who knows the rule and the item's popularity and spread, for one who knows how often every count
-of the item occurs, and for one who also knows which groups are active. Of no member is a link certain.
+of the item occurs, for one who also knows which groups are active, and for one who compares groups of one size. Of no
+member is a link certain.
 *Attack.* Links are guessed in the cells an attacker is most sure of (checks/recovery/support_attack.py). They must not
 be right more often than max(1/2, what popularity × activity reaches + 0.10), at the lower bound; with exact counts in
 all cells the same attack must do better than popularity × activity, which is the control.
@@ -27,8 +27,7 @@ from checks.recovery.support_cells import (
     ALLOWED_CHANCE,
     ALLOWED_GAIN,
     Confidence,
-    choice_follows_counts,
-    confidence_in_blanks,
+    confidence_in_links,
     tally,
 )
 from checks.registry import check
@@ -61,8 +60,8 @@ def run(case: Case, threshold: float) -> Finding:
         why = "No counts of raters are published."
         return Finding(True, None, 0, why, control=True, outcomes=_nothing(), applicable=False)
     found = tally(case, support, max(1, release.min_contributors))
-    sure = confidence_in_blanks(found)
-    guesses = guess_links(case, support, found.popularity, sure.blank)
+    sure = confidence_in_links(found)
+    guesses = guess_links(case, support, found, sure)
     *attacks, control = guesses
     broken = [f"{count:,} {words}" for words, count in found.wrong.items() if count]
     small = int(release.k < LEAST_K) + int(release.min_contributors < LEAST_ROUNDING)
@@ -70,21 +69,15 @@ def run(case: Case, threshold: float) -> Finding:
         broken.append(
             f"k = {release.k} or min_contributors = {release.min_contributors} is below {LEAST_K} or {LEAST_ROUNDING}"
         )
-    chosen, errors, deviations = choice_follows_counts(found)
-    if chosen:
-        broken.append(
-            f"the counts left out differ from the others by {deviations:+.2f} deviations ({errors:+.1f} errors)"
-        )
-    too_good = [one for one in attacks[:2] if _beats_the_limit(one)]
-    certain = found.certain + sure.certain
-    wrong = sum(found.wrong.values()) + small + int(chosen) + sure.items + certain + len(too_good)
+    too_good = [one for one in attacks[:-1] if _beats_the_limit(one)]  # the last one is for information
+    wrong = sum(found.wrong.values()) + small + sure.items + sure.certain + len(too_good)
     return Finding(
         wrong <= threshold,
         wrong,
         len(support.row),
-        f"{len(support.row):,} published counts ({int(found.left_out.sum()):,} left out): "
+        f"{len(support.row):,} published counts ({int(found.coded.sum()):,} items whose highest one stands for more): "
         f"{'; '.join(broken) or 'all follow the rule'}. {_in_words(sure)} "
-        f"{certain:,} members have a certain link. Links guessed right: {', '.join(map(str, attacks))}"
+        f"{sure.certain:,} members have a certain link. Links guessed right: {', '.join(map(str, attacks))}"
         f"{'; too often' if too_good else ''}. Control: {control}.{_insiders(case)}",
         control=control.risk.interval[0] > control.risk.baseline,
         outcomes=tuple(_outcome(one) for one in guesses),
@@ -94,7 +87,7 @@ def run(case: Case, threshold: float) -> Finding:
 def _in_words(sure: Confidence) -> str:
     known = ", ".join(f"{value:.3f} for one {name}" for name, value in sure.by_attacker.items())
     return (
-        f"The largest posterior of a link in a blank cell is {known}; {sure.items:,} items exceed what is allowed "
+        f"The largest posterior of a link is {known}; {sure.items:,} items exceed what is allowed "
         f"(largest posterior less the limit: {sure.excess:+.3f})."
     )
 

@@ -13,7 +13,7 @@ from checks.evidence.views.raw import RawRelease
 from tasks.config import Source
 from tasks.engine import Engine
 from tasks.errors import MurmurError, Refused, UsageError, room_in
-from tasks.store import read_json
+from tasks.store import read_published_json
 
 
 def raw_case(
@@ -63,7 +63,7 @@ def released_case(
 def manifest_snapshot(published: Path) -> datetime.date:
     """Return the snapshot date that a release's manifest states."""
     try:
-        return datetime.date.fromisoformat(str(read_json(published / "manifest.json")["snapshot"]))
+        return datetime.date.fromisoformat(str(read_published_json(published / "manifest.json")["snapshot"]))
     except (OSError, ValueError, KeyError, TypeError):
         return datetime.date(1970, 1, 1)  # opening the release then reports what is wrong with the manifest
 

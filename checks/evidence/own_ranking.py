@@ -5,9 +5,9 @@ is tested on its own rows: the judge learns item-to-item weights from them, with
 ([Steck2019]), asks them with the histories of the people whom the shadow run asked, and compares the ranks of what they
 liked with the ranks by popularity. Rows of random or shuffled items rank as if by chance, and rows drawn from the
 popularity of items rank as popularity does. A blank cell of support.parquet is not 0: it gets its share of the item's
-raters that no published cell shows, since popularity is nearly public; what ranks above popularity must then come from
-which group has which count. The release was made from all ratings, what is looked for here included, so
-this is no measure of usefulness, and passing it is not enough.
+raters that no published cell shows, fewer than min_contributors where others are shown, since popularity is nearly
+public; what ranks above popularity must then come from which group has which count. The release was made from all
+ratings, what is looked for here included, so this is no measure of usefulness, and passing it is not enough.
 
     asked.parquet   user (source id) · number (as in ranking.parquet) · item (name) · liked (held out, and relevant)
 """
@@ -102,7 +102,9 @@ def _rows(case: Case) -> tuple[sp.csr_array, np.ndarray, np.ndarray]:
         np.bincount(item, weights=of, minlength=release.n_items) for of in (raters, sizes[group])
     )
     rest = np.maximum(raters_of_item - shown, 0) / np.maximum(sizes.sum() - people, 1)
-    fill = np.minimum(rest, 1).astype(np.float32)
+    # The highest count of an item may stand for more raters than it says: they are not in the blank cells.
+    most = np.where(people > 0, (max(1, release.min_contributors) - 1) / np.median(sizes), 1.0)
+    fill = np.minimum(rest, most).astype(np.float32)
     apart = (raters / np.maximum(sizes, 1)[group]).astype(np.float32) - fill[item]
     return sp.csr_array((apart, (group, item)), shape=(len(sizes), release.n_items)), fill, sizes
 

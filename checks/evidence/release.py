@@ -20,7 +20,8 @@ from checks.evidence.stored_profiles import StoredProfiles
 from checks.evidence.support import Support
 from checks.evidence.working_files import working_files
 from tasks.errors import Refused
-from tasks.store import digest, read_json
+from tasks.formats import damaged, most_bytes, read_published, safe_rows
+from tasks.store import digest, read_published_json
 
 DATA_FILES = ("groups.parquet", "members.parquet", "items.parquet")
 SUPPORT = "support.parquet"
@@ -29,6 +30,7 @@ ENCODINGS: dict[str, np.dtype] = {
     "uint16": np.dtype("<u2"),
     "float32": np.dtype("<f4"),
 }
+MOST_PROMISED, MOST_LEVELS, LARGEST_RATING = 2**31, 2**16, 1e6
 HEADS = 16_384  # groups whose number of items is read at once
 
 _SCHEMAS = {
@@ -64,10 +66,25 @@ class Release(ReleaseView):
         self.directory = Path(directory)
         manifest = _manifest(self.directory)
         for name in data_files(self.directory):
+            safe_rows(self.directory / name, 1)
             _strict_schema(self.directory / name)
         listing = _listing(self.directory)
         step, dtype = float(manifest["rating_step"] or 0), ENCODINGS[manifest["rating_encoding"]]
         super().__init__(manifest, listing, step=step, dtype=dtype, private=private)
+        if len(self.lengths) != self.n_groups:
+            raise Refused(
+                "the columns of the groups have different lengths",
+                where=str(self.directory / "groups.parquet"),
+                remedy="publish the release anew",
+            )
+        if self.cells * dtype.itemsize > most_bytes(
+            self.directory / "groups.parquet"
+        ):  # a text that is stored once can stand in every row
+            raise Refused(
+                f"the groups claim {self.cells:,} ratings, more than such a file can hold",
+                where=str(self.directory / "groups.parquet"),
+                remedy="publish the release anew",
+            )
 
     def close(self) -> None:
         """Remove the working files."""
@@ -93,7 +110,8 @@ class Release(ReleaseView):
     @cached_property
     def lengths(self) -> np.ndarray:  # type: ignore[override]
         """Number of published items of every group."""
-        with pq.ParquetFile(self.directory / "groups.parquet", pre_buffer=False) as file:
+        path = self.directory / "groups.parquet"
+        with damaged(path), pq.ParquetFile(path, pre_buffer=False) as file:
             batches = file.iter_batches(batch_size=HEADS, columns=["items"])
             parts = [self._list_lengths(batch.column("items")) for batch in batches]
         return np.concatenate([np.zeros(0, np.int64), *parts])
@@ -144,11 +162,14 @@ class Release(ReleaseView):
         return pc.fill_null(pc.list_value_length(lists), self.n_items).to_numpy().astype(np.int64)
 
     def _read(self) -> Iterator[Profiles]:
-        rows, start = self.rows_per_block(), 0
-        with pq.ParquetFile(self.directory / "groups.parquet", pre_buffer=False) as file:
+        path, start = self.directory / "groups.parquet", 0
+        rows = safe_rows(path, self.rows_per_block())
+        with damaged(path), pq.ParquetFile(path, pre_buffer=False) as file:
             for batch in file.iter_batches(batch_size=rows, columns=["items", "ratings"]):
                 yield self._decode(batch, start)
                 start += batch.num_rows
+        if start != self.n_groups:
+            raise Refused("groups are missing", where=str(path), remedy="publish the release anew")
 
     def _decode(self, batch: pa.RecordBatch, start: int) -> Profiles:
         where = f"{self.directory / 'groups.parquet'}, rows {start} to {start + batch.num_rows - 1}"
@@ -195,10 +216,10 @@ class Release(ReleaseView):
 
 
 def _listing(directory: Path) -> Listing:
-    items = pq.read_table(directory / "items.parquet").column("item").combine_chunks()
-    members = pq.read_table(directory / "members.parquet")
+    items = read_published(directory / "items.parquet", ["item"]).column("item").combine_chunks()
+    members = read_published(directory / "members.parquet")
     pseudonyms = members.column("user").combine_chunks()
-    heads = pq.read_table(directory / "groups.parquet", columns=["group", "size"])
+    heads = read_published(directory / "groups.parquet", ["group", "size"])
     listing = Listing(
         items,
         _ints(heads.column("group"), "groups.parquet: group"),
@@ -214,7 +235,7 @@ def _listing(directory: Path) -> Listing:
 def _manifest(directory: Path) -> dict[str, Any]:
     path = directory / "manifest.json"
     try:
-        manifest = read_json(path)
+        manifest = read_published_json(path)
     except (OSError, ValueError):
         raise Refused(
             "there is no readable manifest", where=str(path), remedy="name the directory of a release"
@@ -242,7 +263,7 @@ def _manifest_problem(manifest: Any) -> str:
         if not promises_epsilon(privacy):
             return "privacy needs epsilon, delta, rho, failure and budget {epsilon, delta, per, releases}"
     elif any(
-        type(privacy.get(name)) is not int or privacy[name] < least
+        type(privacy.get(name)) is not int or not least <= privacy[name] < MOST_PROMISED
         for name, least in {"k": 2, "l": 1, "b": 1, "min_contributors": 1}.items()
     ):
         return "privacy needs k (at least 2), l, b and min_contributors (at least 1) as whole numbers"
@@ -254,8 +275,19 @@ def _manifest_problem(manifest: Any) -> str:
         return f"rating_encoding is none of {', '.join(ENCODINGS)}"
     if manifest["rating_encoding"] != "float32" and not (_finite(step) and step > 0):
         return "rating_step is not a positive number"
+    if manifest["rating_encoding"] != "float32" and (scale[1] - scale[0]) / step > MOST_LEVELS:
+        return "rating_scale and rating_step make more than 65,536 levels"
+    if max(map(abs, scale)) > LARGEST_RATING:
+        return "rating_scale is out of range"
     if not all(isinstance(manifest[name], dict) for name in ("counts", "withheld", "files")):
         return "counts, withheld and files must be objects"
+    if not isinstance(manifest["method"], str) or not isinstance(manifest["unit"], str):
+        return "method and unit must be texts"
+    if any(Path(name).name != name or name in ("", ".", "..") for name in manifest["files"]):
+        return "files lists one that is not in the directory of the release"
+    lines = manifest.get("checks", [])
+    if not isinstance(lines, list) or not all(isinstance(line, dict) for line in lines):
+        return "checks is no list of objects"
     return ""
 
 

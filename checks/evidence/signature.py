@@ -6,13 +6,12 @@ tested, and that the statement in it is the one that follows from the release's 
 
 import base64
 import binascii
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tasks.store import digest, read_json
+from tasks.store import digest, parse_json, read_published_json
 
 SIGNATURE = "signature.json"
 LARGEST = 2**20
@@ -27,18 +26,19 @@ def signature_problems(directory: Path) -> Iterator[Problem]:
     try:
         if (directory / SIGNATURE).stat().st_size > LARGEST:
             raise ValueError
-        envelope = read_json(directory / SIGNATURE)
-        payload = json.loads(base64.b64decode(envelope["payload"], validate=True))
+        envelope = read_published_json(directory / SIGNATURE)
+        payload = parse_json(base64.b64decode(envelope["payload"], validate=True))
         shape = envelope.keys() == {"payload", "payloadType", "signatures"}
         known = shape and envelope["payloadType"] == "application/vnd.in-toto+json"
         signatures = envelope["signatures"]
         sound = 0 < len(signatures) <= MOST_SIGNATURES and all(map(_is_signature, signatures))
+        expected = _expected(directory)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, binascii.Error):
         yield 1, "a signature that is no envelope"
         return
     yield int(not known), "an envelope of another kind than releases are signed with"
     yield int(not sound), "signatures that are no Ed25519 signatures with the id of a key"
-    yield int(payload != _expected(directory)), "a signed statement that is not about these files"
+    yield int(payload != expected), "a signed statement that is not about these files"
 
 
 def _is_signature(one: dict[str, Any]) -> bool:
@@ -51,14 +51,14 @@ def _is_signature(one: dict[str, Any]) -> bool:
 
 def _expected(directory: Path) -> dict[str, Any]:
     """Return the only statement that may be signed about these files."""
-    manifest = read_json(directory / "manifest.json")
+    manifest = read_published_json(directory / "manifest.json")
     names = sorted({"manifest.json", *manifest["files"]})
     return {
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [
             {"name": name, "digest": {"sha256": digest(directory / name)}}
             for name in names
-            if (directory / name).is_file()
+            if Path(name).name == name and (directory / name).is_file()
         ],
         "predicateType": "urn:murmuration:release:v1",
         "predicate": {

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from tasks.errors import Refused
+from tasks.formats import read_published
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Support:
     @classmethod
     def read(cls, path: Path, groups: np.ndarray) -> "Support":
         """Read the file; `groups` are the numbers of the release's groups, by row."""
-        table = pq.read_table(path)
+        table = read_published(path)
         if any(column.null_count for column in table.columns):
             raise Refused("a count of raters is null", where=str(path), remedy="publish the release anew")
         group, item, raters = (table.column(name).to_numpy() for name in ("group", "item", "raters"))

@@ -6,6 +6,8 @@ vector's values, s being the spread of all ratings about the items' means. noise
 a small part; noise below 1 fits differences, which are a person's own values but for rounding.
 """
 
+import math
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -13,46 +15,68 @@ from checks.evidence.case import Case
 
 CELLS = 24_000_000  # people × vectors scored together
 
+Noise = float | np.ndarray
 
-def scores(case: Case, vectors: np.ndarray, noise: float = 1.0) -> np.ndarray:
+
+def scores(case: Case, vectors: np.ndarray, noise: Noise = 1.0) -> np.ndarray:
     """Return the score of every person of the truth (rows) for each vector (columns); NaN values are not published."""
     ratings, means = case.truth.ratings, case.item_means
     count = np.diff(ratings.indptr)
+    noises = np.broadcast_to(np.asarray(noise, np.float64), len(vectors))
     own = (ratings.data - means[ratings.indices]).astype(np.float32)
     apart, ones = (
         sp.csr_array((data, ratings.indices, ratings.indptr), shape=ratings.shape)
         for data in (own, np.ones_like(own))
     )
-    squares = np.diff(np.concatenate([[0.0], np.cumsum(own.astype(np.float64) ** 2)])[ratings.indptr])
-    spread = max(float(squares.sum()) / max(1, len(own)), 1e-9)
+    squares = _squares_of_people(own, ratings.indptr)
+    spread = _spread(squares, len(own))
     shift = np.nan_to_num(vectors - means).T.astype(np.float32)
     # Σ (r − m)² / s² − (r − v)² / (noise · s)², where r − v = (r − m) − (v − m)
     explained = 2 * (apart @ shift) - ones @ shift**2
-    fixed = squares * (1 - noise**-2)
-    likelier = (fixed[:, None] + explained / noise**2) / (2 * spread) - (count * np.log(noise))[:, None]
+    fixed = np.outer(squares, 1 - noises**-2)
+    likelier = (fixed + explained / noises**2) / (2 * spread) - np.outer(count, np.log(noises))
     return likelier / np.sqrt(np.maximum(count, 1))[:, None]
 
 
-def found_first(case: Case, vectors: np.ndarray, people: np.ndarray, noise: float = 1.0) -> np.ndarray:
+def spread_of_ratings(case: Case) -> float:
+    """Return s, the spread of all ratings about the items' means."""
+    ratings = case.truth.ratings
+    own = (ratings.data - case.item_means[ratings.indices]).astype(np.float32)
+    return math.sqrt(_spread(_squares_of_people(own, ratings.indptr), len(own)))
+
+
+def _squares_of_people(own: np.ndarray, indptr: np.ndarray) -> np.ndarray:
+    return np.diff(np.concatenate([[0.0], np.cumsum(own.astype(np.float64) ** 2)])[indptr])
+
+
+def _spread(squares: np.ndarray, count: int) -> float:
+    return max(float(squares.sum()) / max(1, count), 1e-9)
+
+
+def found_first(case: Case, vectors: np.ndarray, people: np.ndarray, noise: Noise = 1.0) -> np.ndarray:
     """Return for each vector whether this person (row of the truth) has the one highest score of all."""
     hit = np.zeros(len(vectors), bool)
     at_once = max(1, CELLS // max(1, case.truth.users))
     for start in range(0, len(vectors), at_once):
         part = slice(start, start + at_once)
-        score = scores(case, vectors[part], noise)
+        score = scores(case, vectors[part], _part(noise, part))
         own = score[people[part], np.arange(score.shape[1])]
         hit[part] = (score >= own - 1e-9).sum(axis=0) == 1
     return hit
 
 
-def nearest(case: Case, vectors: np.ndarray, noise: float = 1.0) -> np.ndarray:
+def nearest(case: Case, vectors: np.ndarray, noise: Noise = 1.0) -> np.ndarray:
     """Return the person with the highest score for each vector."""
     at_once = max(1, CELLS // max(1, case.truth.users))
     parts = [
-        scores(case, vectors[start : start + at_once], noise).argmax(axis=0)
-        for start in range(0, len(vectors), at_once)
+        scores(case, vectors[part], _part(noise, part)).argmax(axis=0)
+        for part in (slice(start, start + at_once) for start in range(0, len(vectors), at_once))
     ]
     return np.concatenate([np.zeros(0, np.int64), *parts])
+
+
+def _part(noise: Noise, part: slice) -> Noise:
+    return noise[part] if isinstance(noise, np.ndarray) else noise
 
 
 def records(case: Case, people: np.ndarray) -> np.ndarray:

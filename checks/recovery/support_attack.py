@@ -4,9 +4,10 @@ The attacker claims of every member of a cell (group, item) that they rated the 
 likely among items that at most 40 % of the people rated: for more popular ones, guessing by popularity alone is allowed
 to be right more than half of the time.
 
-published   cells with the largest share of raters
+published   cells with the largest share of raters; an item's highest count stands for what is expected of it
 blank       cells without a count, by a low-rank completion of the published shares: a group whose published cells show
             a taste, or much activity, has more raters in its blank cells, too
+taste       published cells by the same completion: which of the cells that show an item's highest count have the most
 member      the most active member of each of the `published` cells, alone
 exact       the control: all counts, unrounded, in every cell
 """
@@ -18,7 +19,7 @@ from sklearn.utils.extmath import randomized_svd
 
 from checks.evidence.case import Case
 from checks.evidence.support import Support
-from checks.recovery.support_cells import activity_of_groups, all_cells
+from checks.recovery.support_cells import Confidence, Tallies, activity_of_groups, all_cells
 from checks.stats import Risk, clustered
 
 MOST_POPULAR = 0.4
@@ -52,8 +53,9 @@ class Field:
     activity: np.ndarray  # of the groups, relative to the mean
 
 
-def guess_links(case: Case, support: Support, popularity: np.ndarray, blank: np.ndarray) -> list[Guessed]:
-    """Run all attacks; the last one is the control. `blank` is the posterior of each item's blank cells."""
+def guess_links(case: Case, support: Support, found: Tallies, sure: Confidence) -> list[Guessed]:
+    """Run all attacks; the last two are the most active members, for information, and the control."""
+    popularity = found.popularity
     field = _examined(case, support, popularity)
     columns = np.flatnonzero((popularity > 0) & (popularity <= MOST_POPULAR))
     real, shown = field.real[:, columns], field.shown[:, columns]
@@ -61,20 +63,23 @@ def guess_links(case: Case, support: Support, popularity: np.ndarray, blank: np.
     claims = min(CLAIMS, max(1, int(SHARE_CLAIMED * share.size)))
     expected = field.popularity[columns][None, :] * field.activity[:, None]
     is_shown = shown > 0
-    belief = np.where(is_shown, shown / field.sizes[:, None], blank[columns][None, :])
+    known = np.where(
+        shown == found.top[columns][None, :],
+        np.maximum(shown / field.sizes[:, None], sure.highest[columns][None, :]),
+        shown / field.sizes[:, None],
+    )
+    belief = np.where(is_shown, known, sure.blank[columns][None, :])
+    completed = _completed(case, belief, popularity[columns])
     usual = _right(expected, share, field.sizes, claims, np.ones_like(is_shown))
-    found = [
+    return [
         Guessed("published cells", _risk(belief, share, field.sizes, claims, is_shown, usual.rate)),
         Guessed(
             "blank cells",
-            _risk(
-                _completed(case, belief, popularity[columns]),
-                share,
-                field.sizes,
-                claims,
-                ~is_shown,
-                usual.rate,
-            ),
+            _risk(completed, share, field.sizes, claims, ~is_shown, usual.rate),
+        ),
+        Guessed(
+            "published cells by taste",
+            _risk(completed, share, field.sizes, claims, is_shown, usual.rate),
         ),
         _most_active(case, field, columns, np.where(is_shown, belief, -1), claims),
         Guessed(
@@ -82,7 +87,6 @@ def guess_links(case: Case, support: Support, popularity: np.ndarray, blank: np.
             _risk(share, share, field.sizes, claims, np.ones_like(is_shown), usual.rate),
         ),
     ]
-    return found
 
 
 def _examined(case: Case, support: Support, popularity: np.ndarray) -> Field:

@@ -16,9 +16,10 @@ from checks.evidence.support import Support
 
 ALLOWED_GAIN, ALLOWED_CHANCE = 0.10, 0.5  # docs/support.md: max(1/2, popularity + 0.10)
 QUARTERS, FEWEST_GROUPS = (0.25, 0.5, 0.75), 40  # classes of activity; fewer groups are one class
+GROUPS_OF_A_SIZE = 10  # groups of rarer sizes are taken together
 TINY = 1e-9
 SPREADS = (1e-4, 0.95)
-MOST_ERRORS, MOST_DEVIATIONS = 5.0, 0.5  # of the cells left out from all that could have been
+LEAST_MASS, BY_LAW = 1e-6, 1e-6  # of what the law expects at all; of a posterior by it, for rounding
 
 
 def allowed(popularity: np.ndarray) -> np.ndarray:
@@ -71,121 +72,122 @@ def classes_of(activity: np.ndarray) -> np.ndarray:
     return (activity[:, None] > np.quantile(activity, QUARTERS)[None, :]).sum(axis=1)
 
 
+def size_classes(sizes: np.ndarray) -> np.ndarray:
+    """Return a class for each group: one for each size that many groups have, and 0 for all other sizes."""
+    common = [size for size in np.unique(sizes).tolist() if (sizes == size).sum() >= GROUPS_OF_A_SIZE]
+    return (sizes[:, None] == np.array([0, *common])[None, :]).argmax(axis=1)
+
+
+# What attackers know beside the rule and who is in which group: each one's partition of the groups.
+ATTACKERS = (
+    "who knows the item's counts",
+    "who also knows the groups' activity",
+    "who also compares groups of one size",
+)
+
+
 @dataclass
 class Tallies:
-    """Hold sums over all cells by (item, class of groups): links, and those of published cells with the people behind
-    them. Of the cells that the rule lets be published, how many there are and were left out, and sums of their shares
-    of raters, all and squared, and of those left out. Σ X²/n of each item; and violations of the rule by kind."""
+    """Hold sums over all cells, by item and part of the groups (`part_of`: the attacker that each part belongs to):
+    links, those of published cells and of cells with the item's highest published count, with the people behind them;
+    and the largest share of raters in a cell that shows a lower count. Of each item: its highest published count,
+    whether that stands for more than itself, and Σ X²/n. Violations of the rule by kind."""
 
     links: np.ndarray
     shown_links: np.ndarray
     shown_people: np.ndarray
-    allowed: np.ndarray
-    left_out: np.ndarray
-    shares: np.ndarray
-    square_shares: np.ndarray
-    shares_left_out: np.ndarray
+    top_links: np.ndarray
+    top_people: np.ndarray
+    most_below: np.ndarray
+    people: np.ndarray  # by part
+    part_of: np.ndarray
+    top: np.ndarray
+    coded: np.ndarray
     squares: np.ndarray
-    people: np.ndarray  # by class
     sizes: np.ndarray  # of the groups
     wrong: dict[str, int]
-    certain: int  # members of groups in which everybody rated a published item
     c: int
 
     @property
     def popularity(self) -> np.ndarray:
         """The share of all members who rated each item."""
-        return self.links.sum(axis=1) / max(1, int(self.people.sum()))
-
-    @property
-    def is_shown(self) -> np.ndarray:
-        """Which items have a published count."""
-        return self.shown_people.sum(axis=1) > 0
+        return self.links[:, 0] / max(1, int(self.people[0]))
 
 
-SUMS = (
-    "links",
-    "shown_links",
-    "shown_people",
-    "allowed",
-    "left_out",
-    "shares",
-    "square_shares",
-    "shares_left_out",
-)
+SUMS = ("links", "shown_links", "shown_people", "top_links", "top_people")
 
 
 def tally(case: Case, support: Support, c: int) -> Tallies:
     """Read all groups and add up."""
     release = case.release
     sizes, items = release.sizes.astype(np.int64), release.n_items
-    classes = classes_of(activity_of_groups(case))
-    n_classes = len(QUARTERS) + 1
-    of_class = np.bincount(classes, weights=sizes, minlength=n_classes)
-    sums = {name: np.zeros(items * n_classes) for name in SUMS}
-    squares, wrong, certain = np.zeros(items), dict.fromkeys(RULES, 0), 0
+    partitions = [np.zeros(len(sizes), np.int64), classes_of(activity_of_groups(case)), size_classes(sizes)]
+    widths = [int(labels.max(initial=0)) + 1 for labels in partitions]
+    offsets = np.concatenate([[0], np.cumsum(widths)])
+    parts = offsets[-1]
+    top = np.zeros(items, np.int64)
+    inside = (support.row >= 0) & (support.item >= 0) & (support.item < items)
+    np.maximum.at(top, support.item[inside], support.raters[inside])
+    sums = {name: np.zeros(items * parts) for name in SUMS}
+    most_below, coded, squares = np.zeros(items * parts), top % c != 0, np.zeros(items)
+    wrong = dict.fromkeys(RULES, 0)
     for cells in all_cells(case, support):
-        n, where = sizes[cells.row], cells.item * n_classes + classes[cells.row]
-        shown, share = cells.shown > 0, cells.raters / n
-        may = (cells.raters >= c) & (2 * cells.raters <= n)
-        gone = may & ~shown
-        added = (
-            cells.raters,
-            cells.raters * shown,
-            n * shown,
-            may,
-            gone,
-            share * may,
-            share**2 * may,
-            share * gone,
-        )
-        for name, weights in zip(SUMS, added, strict=True):
-            sums[name] += np.bincount(where, weights=weights, minlength=items * n_classes)
+        n, of_item = sizes[cells.row], top[cells.item]
+        shown = cells.shown > 0
+        highest = shown & (cells.shown == of_item)
+        lower = shown & ~highest
+        coded[cells.item[highest & (cells.raters >= of_item + c)]] = True
+        added = (cells.raters, cells.raters * shown, n * shown, cells.raters * highest, n * highest)
+        for labels, offset in zip(partitions, offsets, strict=False):
+            where = cells.item * parts + offset + labels[cells.row]
+            for name, weights in zip(SUMS, added, strict=True):
+                sums[name] += np.bincount(where, weights=weights, minlength=items * parts)
+            np.maximum.at(most_below, where[lower], (cells.raters / n)[lower])
         squares += np.bincount(cells.item, weights=cells.raters**2 / n, minlength=items)
         for name, broken in RULES.items():
-            wrong[name] += int(broken(cells, n, c).sum())
-        certain += int(n[shown & (cells.shown >= n)].sum())
-    tables = {name: values.reshape(items, n_classes) for name, values in sums.items()}
-    return Tallies(**tables, squares=squares, people=of_class, sizes=sizes, wrong=wrong, certain=certain, c=c)
+            wrong[name] += int(broken(cells, of_item, c).sum())
+    return Tallies(
+        **{name: values.reshape(items, parts) for name, values in sums.items()},
+        most_below=most_below.reshape(items, parts),
+        people=np.concatenate(
+            [
+                np.bincount(labels, weights=sizes, minlength=w)
+                for labels, w in zip(partitions, widths, strict=True)
+            ]
+        ),
+        part_of=np.repeat(np.arange(len(widths)), widths),
+        top=top,
+        coded=coded & (top > 0),
+        squares=squares,
+        sizes=sizes,
+        wrong=wrong,
+        c=c,
+    )
 
 
-# What the rule forbids, by the words that report it: functions of cells, group sizes and c.
+# What the rule forbids, by the words that report it: functions of cells, the items' highest published counts, and c.
 RULES = {
-    "are not rounded to a multiple of min_contributors": lambda cells, n, c: cells.shown % c != 0,
-    "do not lie within min_contributors below the real count": lambda cells, n, c: (
-        (cells.shown > 0) & ((cells.raters < cells.shown) | (cells.raters >= cells.shown + c))
+    "show more members than rated the item": lambda cells, top, c: cells.shown > cells.raters,
+    "are neither rounded to a multiple of min_contributors nor their item's highest": lambda cells, top, c: (
+        (cells.shown % c != 0) & (cells.shown < top)
     ),
-    "show a count above half of the group": lambda cells, n, c: (
-        (cells.shown > 0) & ((2 * cells.raters > n) | (2 * cells.shown > n))
+    "do not lie within min_contributors below the real count, nor are their item's highest": lambda cells, top, c: (
+        (cells.shown > 0) & (cells.shown < top) & (cells.raters >= np.minimum(cells.shown + c, top))
     ),
+    "are blank where the rule shows a count": lambda cells, top, c: (
+        (cells.shown == 0) & (top > 0) & (cells.raters >= c)
+    ),
+    "are below min_contributors": lambda cells, top, c: (cells.shown > 0) & (cells.shown < c),
 }
 
 
-def choice_follows_counts(found: Tallies) -> tuple[bool, float, float]:
-    """Return whether the cells that were left out have other counts than those that could have been, and by how much:
-    in standard errors, and in standard deviations of the shares of an item's cells in a class of groups.
-
-    Cells left out at random have the mean of all, up to chance. That the program stops to leave out as soon as an
-    item's blank cells are uncertain enough makes the mean a little lower, by about a tenth of a deviation, so chance
-    alone is not the limit.
-    """
-    there = (found.allowed > 1) & (found.left_out > 0) & (found.left_out < found.allowed)
-    number, gone = found.allowed[there], found.left_out[there]
-    mean = found.shares[there] / number
-    variance = np.maximum(found.square_shares[there] / number - mean**2, 0)
-    apart = float((found.shares_left_out[there] - gone * mean).sum())
-    error = float(np.sqrt((gone * (number - gone) / (number - 1) * variance).sum()))
-    deviation = float(np.sqrt((gone * variance).sum() / max(1.0, gone.sum())))
-    if error <= 0:
-        return False, 0.0, 0.0
-    z, effect = apart / error, apart / max(1.0, float(gone.sum())) / deviation
-    return abs(z) > MOST_ERRORS and abs(effect) > MOST_DEVIATIONS, z, effect
+LOWER = 2  # of the three kinds of cells: blank, highest, lower counts
 
 
 @dataclass(frozen=True)
 class Confidence:
-    """Hold the largest posterior of a link, by attacker, in blank cells and in published ones; how many items have
-    blank cells in which it is above what is allowed; the largest excess over that; and members whose link is certain
+    """Hold the largest posterior of a link, by attacker, in any cell of an item with published counts; how many items
+    have cells in which it is above what is allowed; the largest excess over that; and members whose link is certain
     though the item's popularity does not make it so."""
 
     by_attacker: dict[str, float]
@@ -193,6 +195,7 @@ class Confidence:
     excess: float
     certain: int
     blank: np.ndarray  # the posterior of each item's blank cells, for the attacks
+    highest: np.ndarray  # that of the cells with its highest published count
 
     @property
     def largest(self) -> float:
@@ -200,58 +203,63 @@ class Confidence:
         return max(self.by_attacker.values())
 
 
-def confidence_in_blanks(found: Tallies) -> Confidence:
-    """Compute what each attacker of docs/proofs/support.md believes of a member's link where no count is shown."""
-    sure = np.zeros(len(found.links), bool)
-    certain, worst, excess = 0, {}, -1.0
-    whole = (found.links.sum(axis=1)[:, None], found.shown_links.sum(axis=1)[:, None])
-    people = (np.array([found.people.sum()]), found.shown_people.sum(axis=1)[:, None])
-    blank = np.zeros(len(found.links))
-    for name, links, shown, of, shown_of in (
-        ("who knows the item's counts", *whole, *people),
-        (
-            "who also knows the groups' activity",
-            found.links,
-            found.shown_links,
-            found.people,
-            found.shown_people,
-        ),
-    ):
-        left, room = links - shown, of[None, :] - shown_of
-        there = (room > 0) & (shown_of > 0)  # where nothing is published, nothing was learned
-        posterior = np.divide(left, room, out=np.zeros_like(left), where=room > 0)
-        popularity = np.divide(links, of[None, :], out=np.zeros_like(links), where=of[None, :] > 0)
-        beyond = np.where(there, posterior - allowed(popularity), -1.0)
+def confidence_in_links(found: Tallies) -> Confidence:
+    """Compute what each attacker of docs/proofs/support.md believes of a member's link.
+
+    The cells that show the same are the same to the attacker, so the posterior is the share of links in them. Of lower
+    counts the largest share is taken, which bounds it.
+    """
+    people = found.people[None, :]
+    popularity = np.divide(found.links, people, out=np.zeros_like(found.links), where=people > 0)
+    limit, there = allowed(popularity), (found.top > 0)[:, None]
+    kinds = (
+        (found.links - found.shown_links, people - found.shown_people),
+        (found.top_links, found.top_people),
+        (found.most_below, np.ones_like(found.most_below)),  # LOWER
+    )
+    sure, excess, certain = np.zeros(len(there), bool), -1.0, 0
+    worst = dict.fromkeys(ATTACKERS, 0.0)
+    posteriors = []
+    for number_of_kind, (links, of) in enumerate(kinds):
+        posterior = np.divide(links, of, out=np.zeros_like(links), where=of > 0)
+        posteriors.append(posterior[:, 0])
+        beyond = np.where(there & (of > 0), posterior - limit, -1.0)
         sure |= (beyond > TINY).any(axis=1)
         excess = max(excess, float(beyond.max(initial=-1)))
-        certain += (
-            int(room[there & (left >= room - TINY) & (popularity < 1 - TINY)].sum()) if not certain else 0
-        )
-        worst[name] = float(np.where(there, posterior, 0).max(initial=0))
-        blank = posterior[:, 0] if name == "who knows the item's counts" else blank
+        for number, name in enumerate(ATTACKERS):
+            own = np.where(there, posterior, 0.0)[:, found.part_of == number]
+            worst[name] = max(worst[name], float(own.max(initial=0)))
+        is_sure = (there & (of > 0) & (posterior >= 1 - TINY) & (popularity < 1 - TINY))[:, 0]
+        certain += int(of[is_sure, 0].sum()) if number_of_kind < LOWER else 0
     by_law, beyond = _confidence_by_law(found)
     worst["who knows the item's popularity and spread"] = by_law
-    sure |= beyond > TINY
-    excess = max(excess, float(beyond.max(initial=-1)))
-    return Confidence(worst, int(sure.sum()), excess, certain, blank)
+    return Confidence(
+        worst,
+        int((sure | (beyond > TINY)).sum()),
+        max(excess, float(beyond.max(initial=-1))),
+        certain,
+        posteriors[0],
+        posteriors[1],
+    )
 
 
 def _confidence_by_law(found: Tallies) -> tuple[float, np.ndarray]:
-    """Return the largest posterior for an attacker who expects a beta-binomial law, and the excess by item."""
-    there = found.is_shown
+    """Return the largest posterior for an attacker who expects a beta-binomial law, and the excess by item: in cells
+    whose count stands for itself or more."""
+    there = found.coded
     beyond, largest = np.full(len(there), -1.0), 0.0
     popularity, groups, people = found.popularity[there], len(found.sizes), found.sizes.sum()
     apart = (found.squares[there] - people * popularity**2) / np.maximum(popularity * (1 - popularity), TINY)
     spread = np.clip((apart - (groups - 1)) / max(1, people - groups), *SPREADS)
     strength = (1 - spread) / spread
     a, b = np.maximum(popularity, 1e-12) * strength, np.maximum(1 - popularity, 1e-12) * strength
-    kept_back = (found.left_out.sum(axis=1) / np.maximum(found.allowed.sum(axis=1), 1))[there]
     for n in np.unique(found.sizes).tolist():
         x = np.arange(n + 1)[None, :]
-        may = (x >= found.c) & (2 * x <= n)
-        blank = betabinom.pmf(x, n, a[:, None], b[:, None]) * np.where(may, kept_back[:, None], 1.0)
-        mass = blank.sum(axis=1)
-        posterior = np.divide((blank * x).sum(axis=1), n * mass, out=np.zeros(len(mass)), where=mass > 0)
-        beyond[there] = np.maximum(beyond[there], posterior - allowed(popularity))
+        chance = betabinom.pmf(x, n, a[:, None], b[:, None]) * (x >= found.top[there][:, None])
+        mass = chance.sum(axis=1)
+        posterior = np.divide(
+            (chance * x).sum(axis=1), n * mass, out=np.zeros(len(mass)), where=mass > LEAST_MASS
+        )
+        beyond[there] = np.maximum(beyond[there], posterior - allowed(popularity) - BY_LAW)
         largest = max(largest, float(posterior.max(initial=0)))
     return largest, beyond

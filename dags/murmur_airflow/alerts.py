@@ -29,6 +29,7 @@ WORDS = {
     "failed": "the run failed; nothing is published",
     "approval": "the gate passed the release; it waits for a person's approval",
     "late": "the snapshot is due and has not arrived",
+    "expiring": "the snapshot is missing, and the source deletes it soon; after that it can never be released",
 }
 
 
@@ -54,8 +55,9 @@ def message_about_run(event: str, release: str, context: Any) -> dict[str, Any]:
     snapshot = None if moment is None else moment.astimezone(datetime.UTC).date().isoformat()
     message = compose(event, release, snapshot, verdict=_verdict(ti))
     run = airflow_page("dags", ti.dag_id, "runs", ti.run_id)
-    if event == "approval":
-        return message | {"decide": f"{run}/tasks/{APPROVE}/required_actions", "run": run}
+    if event == "approval":  # with release.approvers people decide by signatures, not in the form
+        form = {"decide": f"{run}/tasks/{APPROVE}/required_actions"} if ti.task_id == APPROVE else {}
+        return message | form | {"run": run}
     if isinstance(context.get("exception"), NotApproved):
         message["summary"] = f"{release} {snapshot}: a person rejected it, or nobody answered in time"
     return message | {"task": ti.task_id, "run": run}
@@ -172,6 +174,15 @@ def late_snapshot(config: ReleaseConfig, now: datetime.datetime) -> str | None:
         return None
     states = {day.snapshot: day.state for day in calendar(config, Store(), now)}
     return newest.isoformat() if states.get(newest) in ("missing", "unfinished") else None
+
+
+def expiring_snapshots(config: ReleaseConfig, now: datetime.datetime) -> dict[str, str]:
+    """Return every snapshot without a verdict that the source deletes soon, with the day on which it does."""
+    from tasks.series.calendar import expiring
+    from tasks.store import Store
+
+    found = expiring(config, Store(), now)
+    return {day.snapshot.isoformat(): str(day.source_until) for day, _ in found}
 
 
 def _verdict(ti: Any) -> dict[str, Any] | None:

@@ -1,6 +1,8 @@
-"""Let a person decide about publication: what the form in Airflow shows, and the record of who approved.
+"""Let people decide about publication: what the form in Airflow shows, the record of who approved, the wait for
+signatures.
 
-Airflow lets authors of DAGs change the state of any task, so this is a person's decision and no proof of it.
+Airflow lets authors of DAGs change the state of any task, so the form is a person's decision and no proof of it. With
+`release.approvers` the step `publish` counts signatures itself; the task here only waits until there are enough.
 """
 
 import datetime
@@ -8,6 +10,7 @@ from typing import Any
 
 from airflow.providers.standard.exceptions import HITLRejectException, HITLTimeoutError
 from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import BaseSensorOperator
 
 from murmur_airflow.alerts import ReleaseAlert
 from murmur_airflow.drawing import APPROVE
@@ -20,6 +23,8 @@ from tasks.store import Store, owner_only
 DAYS = 14
 
 DOC = "Approve: a person reads the report and approves or rejects publication."
+SIGNATURES_DOC = "Approve: wait until enough approvers have signed the candidate (`murmur approve --key`)."
+SECONDS = 60.0  # between two looks for signatures
 
 
 class ReleaseApproval(ApprovalOperator):
@@ -53,6 +58,51 @@ def make_approval(config: ReleaseConfig) -> ReleaseApproval:
     )
     approval.dag.user_defined_macros = {"approval_form": approval_form}
     return approval
+
+
+class SignatureSensor(BaseSensorOperator):
+    """Wait until as many approvers have signed the candidate as the rule of the release asks for."""
+
+    def __init__(self, *, config: ReleaseConfig, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._release = config.release
+
+    def poke(self, context: Any) -> bool:
+        """Look for signatures; `publish` counts them again."""
+        with explained():
+            missing = missing_signatures(
+                self._release.name, context["logical_date"].astimezone(datetime.UTC).date()
+            )
+        for line in missing:
+            self.log.info("%s", line)
+        return not missing
+
+
+def missing_signatures(name: str, snapshot: datetime.date) -> list[str]:
+    """Return what the candidate of a snapshot lacks; nothing where `publish` would let it out."""
+    from tasks.data.approval import AwaitsApproval, require_signatures
+
+    store = Store()
+    private = store.private(name, snapshot)
+    try:
+        require_signatures(store, store.published(name, snapshot), private, private / "work" / "validate")
+    except AwaitsApproval as waits:
+        return waits.what.split("; ")
+    return []
+
+
+def make_signature_sensor(config: ReleaseConfig) -> SignatureSensor:
+    """Return the task that waits for signatures; without them it fails, and whatever its state, `publish` refuses."""
+    return SignatureSensor(
+        config=config,
+        task_id=APPROVE,
+        doc_md=SIGNATURES_DOC,
+        mode="reschedule",
+        poke_interval=SECONDS,
+        timeout=datetime.timedelta(days=DAYS).total_seconds(),
+        retries=0,
+        on_failure_callback=ReleaseAlert(config.alerts, config.release.name) if config.is_alerting else None,
+    )
 
 
 def approval_form(verdict: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from murmur_airflow import alerts, verdicts
 from murmur_airflow.outcome import explained, report_page, stopped
 from tasks.config import ReleaseConfig, snapshot_date
+from tasks.data.actor import Actor
 from tasks.engine import workers_wanted
 from tasks.errors import Refused, UsageError
 from tasks.store import Store
@@ -105,14 +106,24 @@ def announcement(config: ReleaseConfig, snapshot: datetime.date, reference: dict
 
 
 def look(config: ReleaseConfig) -> dict[str, Any]:
-    """Alert if the newest due snapshot has not arrived, and return which one that is."""
+    """Alert if the newest due snapshot has not arrived, and about every missing one that the source deletes soon."""
+    now, name = datetime.datetime.now(datetime.UTC), config.release.name
     with explained():
-        late = alerts.late_snapshot(config, datetime.datetime.now(datetime.UTC))
-    if late is None:
-        log.info("no snapshot of %s is overdue", config.release.name)
-        return {"late": None, "sent": []}
-    message = alerts.compose("late", config.release.name, late)
-    return {"late": late, "sent": alerts.send(config.alerts, message)}
+        late = alerts.late_snapshot(config, now)
+        ending = alerts.expiring_snapshots(config, now)
+    sent = [] if late is None else alerts.send(config.alerts, alerts.compose("late", name, late))
+    for snapshot, until in ending.items():
+        message = alerts.compose("expiring", name, snapshot) | {"source_until": until}
+        sent += alerts.send(config.alerts, message)
+    if late is None and not ending:
+        log.info("no snapshot of %s is overdue", name)
+    return {"late": late, "expiring": ending, "sent": sent}
+
+
+def actor_of(context: Any) -> Actor:
+    """Return who triggered the run of a task; a run that its schedule began was triggered by nobody."""
+    dag_run = context["dag_run"]
+    return Actor(dag_run.triggering_user_name, "airflow", dag_run.run_id)
 
 
 def snapshot_of(logical_date: datetime.datetime | None) -> datetime.date:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tasks.errors import UsageError
-from tasks.store import Store, read_json
+from tasks.errors import Refused, UsageError, printable
+from tasks.store import Store, read_published_json
 
 if TYPE_CHECKING:
     from checks.result import Verdict
@@ -82,12 +82,23 @@ def require_offered(published: Path) -> None:
     """Refuse a release that was withdrawn: its directory holds a tombstone and no manifest."""
     stone = published / "tombstone.json"
     if stone.exists() and not (published / "manifest.json").exists():
-        facts = read_json(stone)
         raise UsageError(
-            f"this release was withdrawn on {facts['withdrawn_at'][:10]}: {facts['reason']}",
+            f"this release was withdrawn{_when_and_why(stone)}",
             where=str(published),
             remedy="use a repaired release beside it (<snapshot>-rN), if there is one, or a later snapshot",
         )
+
+
+def _when_and_why(stone: Path) -> str:
+    """Return what a tombstone states; nothing where it cannot be read, since it may be anybody's."""
+    try:
+        facts = read_published_json(stone)
+        when, why = facts["withdrawn_at"], facts["reason"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+    if not isinstance(when, str) or not isinstance(why, str):
+        return ""
+    return f" on {printable(when, 10)}: {printable(why, 300)}"
 
 
 def require_own_private(published: Path, private: Path) -> None:
@@ -99,11 +110,13 @@ def require_own_private(published: Path, private: Path) -> None:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
+    from tasks.formats import read_published
+
     try:
-        members = pq.read_table(published / "members.parquet", columns=["user"]).column("user")
+        members = read_published(published / "members.parquet", ["user"]).column("user")
         own = pq.read_table(private / "membership.parquet", columns=["pseudonym"]).column("pseudonym")
         shared = pc.any(pc.is_in(members, value_set=own.combine_chunks())).as_py()
-    except (OSError, ValueError, LookupError, pa.ArrowException):
+    except (OSError, ValueError, LookupError, pa.ArrowException, Refused):
         return
     if not shared and len(members) and len(own):
         raise UsageError(

@@ -104,7 +104,7 @@ def _values(result: dict[str, Any]) -> None:
     for key, value in result.items():
         if key in ("checks", "cells", "rows", "results", "advice", "larger_k"):  # the refusal says which k
             continue
-        if key in ("releases", "budget", "problems"):
+        if key in ("releases", "budget", "problems", "log", "keys", "approvers") and isinstance(value, list):
             _ledger_table(key, value)
             continue
         if key == "notes":

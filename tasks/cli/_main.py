@@ -6,6 +6,7 @@ Results go to stdout (a table, or one JSON object with --json), progress, logs a
 import argparse
 import errno
 import importlib
+import io
 import json
 import logging
 import os
@@ -52,6 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(FIRST_STEPS)  # noqa: T201 - what a newcomer needs
         return DONE
     _exit_normally_on_sigterm()
+    _print_what_the_terminal_lacks_as_escapes()
     try:
         options = make_parser().parse_args(_join_scale(given))
         _configure_logging(verbose=options.verbose)
@@ -163,6 +165,13 @@ def _print_error(message: str) -> None:
     if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
         what = f"\033[1;31m{what}\033[0m"
     print(f"{what}{newline}{rest}", file=sys.stderr)  # noqa: T201 - errors go to stderr
+
+
+def _print_what_the_terminal_lacks_as_escapes() -> None:
+    """Print characters that the terminal's encoding does not have as escapes: names of files may hold any byte."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _exit_normally_on_sigterm() -> None:

@@ -20,7 +20,7 @@ from tasks.cli._source_options import (
 from tasks.config import snapshot_date
 from tasks.config.gate import check_names, check_summaries
 from tasks.errors import UsageError
-from tasks.store import read_json
+from tasks.store import read_published_json
 
 HELP = "run one attack on raw data or on a release; or `advise` on public mentions"
 ADVISE = "advise"
@@ -118,7 +118,7 @@ def run(options: argparse.Namespace) -> CommandResult:
 def _promised_k(published: Path | None) -> int | None:
     """Return the k that a release promises; None for raw data and where the manifest is unreadable."""
     try:
-        return int(read_json(published / "manifest.json")["privacy"]["k"]) if published else None
+        return int(read_published_json(published / "manifest.json")["privacy"]["k"]) if published else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -11,6 +11,8 @@ HELP = "remove the intermediate files of published snapshots, whatever their age
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the release and the store."""
     parser.add_argument("name", metavar="NAME", help="name of the release")
+    text = "also refused candidates that are older than N days, with their intermediate files"
+    parser.add_argument("--refused-days", type=int, default=None, metavar="N", help=text)
     add_store(parser)
 
 
@@ -26,5 +28,7 @@ def run(options: argparse.Namespace) -> CommandResult:
             where=str(store.root),
             remedy="check the name and --store",
         )
-    removed = sweep(store, options.name, older_than_days=0)
+    if options.refused_days is not None and options.refused_days < 0:
+        raise UsageError("fewer than no days", where="--refused-days", remedy="give 0, 1, 2, …")
+    removed = sweep(store, options.name, older_than_days=0, refused_days=options.refused_days)
     return CommandResult({"status": "cleaned", "removed": [str(directory) for directory in removed]})

@@ -56,6 +56,14 @@ def _cheapest(options: argparse.Namespace) -> CommandResult:
             where="--snapshot",
             remedy="add --snapshot YYYY-MM-DD; or --releases N to look ahead over a series",
         )
+    if config.privacy.budget is not None:
+        raise UsageError(
+            "settings of synthetic rows are not searched on the ratings that they are released of: epsilon does not "
+            "cover a choice by them",
+            where="privacy.method",
+            remedy="choose epsilon and [synthesis] on other data, such as public ratings: `murmur compare` with a "
+            "release file of theirs and --methods dp-synthetic:epsilon=1,dp-synthetic:epsilon=3",
+        )
     if options.minutes <= 0:
         raise UsageError("there is no time for a trial", where="--minutes", remedy="give a positive number")
     snapshot = snapshot_date(options.snapshot)

@@ -1,4 +1,5 @@
-"""[alerts]: whom Airflow tells that a release was refused, failed, waits for approval, or has not arrived."""
+"""[alerts]: whom Airflow tells that a release was refused, failed, waits for approval, has not arrived, or cannot be
+made any more soon."""
 
 import re
 from typing import Annotated, Literal
@@ -7,8 +8,8 @@ from pydantic import AfterValidator, Field
 
 from tasks.config.base import Settings
 
-Event = Literal["refused", "failed", "approval", "late"]
-EVENTS: tuple[Event, ...] = ("refused", "failed", "approval", "late")
+Event = Literal["refused", "failed", "approval", "late", "expiring"]
+EVENTS: tuple[Event, ...] = ("refused", "failed", "approval", "late", "expiring")
 
 
 def _connection(name: str | None) -> str | None:
@@ -49,3 +50,17 @@ class Alerts(Settings):
     late_hours: int = Field(
         default=24, ge=1, description="hours after its time by the schedule at which a snapshot is late"
     )
+    # Not in [source]: a change there is a change of what is published, and published snapshots never change.
+    source_days: int | None = Field(
+        default=None,
+        ge=2,
+        description="days after which the source deletes a snapshot (0 h UTC); none: never",
+    )
+    warning_days: int = Field(
+        default=7, ge=1, description="days before that from which a snapshot that is missing is alerted about"
+    )
+
+    @property
+    def looks_daily(self) -> bool:
+        """Return whether there is anything to look for every day."""
+        return "late" in self.on or ("expiring" in self.on and self.source_days is not None)

@@ -59,8 +59,8 @@ class Privacy(Settings):
             return self
         if self.k < LEAST_K_OF_SUPPORT:
             raise ValueError(
-                f"support needs k of at least {LEAST_K_OF_SUPPORT}, found k = {self.k}: in a smaller group few counts "
-                "lie between min_contributors and half of the members, and each one nearly names who rated the item; "
+                f"support needs k of at least {LEAST_K_OF_SUPPORT}, found k = {self.k}: in a smaller group a count "
+                "nearly names who rated the item; "
                 f"raise privacy.k to {LEAST_K_OF_SUPPORT} or more, or remove support"
             )
         if self.min_contributors < LEAST_ROUNDING:
@@ -70,7 +70,8 @@ class Privacy(Settings):
             )
         if 2 * self.min_contributors > self.k:
             raise ValueError(
-                f"support publishes counts from min_contributors up to half of a group, and {self.min_contributors} is "
-                f"more than half of k = {self.k}; lower privacy.min_contributors, raise privacy.k or remove support"
+                "support publishes counts from min_contributors on, and a blank cell must mean that less than half of "
+                f"a group rated the item: {self.min_contributors} is more than half of k = {self.k}; lower "
+                "privacy.min_contributors, raise privacy.k or remove support"
             )
         return self

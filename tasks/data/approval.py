@@ -1,18 +1,24 @@
 """Hold a person's approval of a candidate: who let exactly these bytes out, and when.
 
 With `release.approval = true` a release that passed the gate is published only when a person approves it: in Airflow
-(the task `approve`), or with `murmur approve`, which leaves the record described here in the private directory.
+(the task `approve`), or with `murmur approve`, which leaves the record described here in the private directory. With
+`release.approvers` the signatures of several people are needed (tasks/signatures/approvals.py); publication itself
+asks for them here.
 """
 
 import datetime
 import os
-import pwd
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tasks.config import ReleaseConfig
+from tasks.data.actor import account_name, acting, record_trigger, triggers_of
 from tasks.errors import Refused, UsageError
-from tasks.store import Store, digest_of, files_below, read_json, write_json
+from tasks.signatures.approvals import Count, Subject, count_approvals, missing
+from tasks.signatures.approvers import Approvers, Rule
+from tasks.store import Store, digest_of, files_below, owner_only, read_json, write_json
 
 RECORD = "approval.json"
 
@@ -143,6 +149,14 @@ def is_approved(private: Path, digest: str) -> bool:
     return path.exists() and read_json(path)["candidate_digest"] == digest
 
 
+def approval_of(private: Path) -> dict[str, Any] | None:
+    """Return what the ledger keeps about the approval of a release that is being published; None: there was none."""
+    path = private / RECORD
+    if not path.exists():
+        return None
+    return {name: value for name, value in read_json(path).items() if name != "approved_by_uid"}
+
+
 def require_same(found: str, approved: str, private: Path) -> None:
     """Refuse to publish another candidate than the one that a person approved in Airflow, both given by digest."""
     if found != approved:
@@ -153,12 +167,56 @@ def require_same(found: str, approved: str, private: Path) -> None:
         )
 
 
-def account_name() -> str:
-    """Return the name of the account that runs this process; an account without a name is called by its number."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
+def begin_run(config: ReleaseConfig, snapshot: datetime.date, store: Store) -> None:
+    """Hold the release file to the store's rule of approvers, and write down who triggered this run."""
+    asked = config.release
+    wanted = Rule(tuple(asked.approvers), asked.approvals) if asked.approvers else None
+    with owner_only():
+        Approvers(store).require_rule(asked.name, wanted)
+        record_trigger(store.private(asked.name, snapshot), below=store.root)
+
+
+def require_signatures(store: Store, published: Path, private: Path, validated: Path) -> None:
+    """Refuse to publish a candidate that too few of the release's approvers have signed.
+
+    Publication calls this under its lock, whoever runs it: no state of a task in Airflow is asked. A release that is
+    published already stays as it is. What is left then in the private directory is the approval of these bytes, if
+    there is any: the ledger's log names it.
+    """
+    if (published / "manifest.json").exists():
+        return
+    digest = digest_of(read_json(validated / "step.json")["files"])
+    if not is_approved(private, digest):
+        (private / RECORD).unlink(missing_ok=True)
+    rule = Approvers(store).rule_of(published.parent.name)
+    if rule is None:
+        return
+    publisher = acting().name
+    count = count_signatures(store, private, digest, rule, {publisher} if publisher else set())
+    if lines := list(missing(rule, count)):
+        raise AwaitsApproval(
+            "; ".join(lines),
+            where=f"report {validated / 'candidate' / 'report.html'}",
+            remedy=f"each approver reads the report and runs: murmur approve {validated / 'candidate'} --key FILE; "
+            "then somebody who is no approver of it runs this step again",
+        )
+    now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+    record = {"candidate_digest": digest, "approved_by": sorted(count.valid), "keys": count.valid}
+    with owner_only():
+        write_json(private / RECORD, {**record, "approved_at": now.isoformat(), "approved_in": "signatures"})
+
+
+def count_signatures(
+    store: Store, private: Path, digest: str, rule: Rule, publishers: Collection[str] = ()
+) -> Count:
+    """Count the signatures over a candidate in a release's private directory; whoever publishes it is no approver."""
+    return count_approvals(
+        private,
+        Subject(private.parent.name, private.name, digest),
+        rule,
+        Approvers(store).people(),
+        triggers=triggers_of(private) | set(publishers),
+    )
 
 
 def awaits_approval(release: str, validated: Path) -> AwaitsApproval:

@@ -15,7 +15,7 @@ import datetime
 from pathlib import Path
 from typing import Any
 
-from tasks.store import digest_of, read_json, write_json
+from tasks.store import digest_of, read_json, read_published_json, write_json
 
 HISTORY = "attempts.json"
 _ABOUT_PEOPLE = ("groups.parquet", "members.parquet", "items.parquet")
@@ -74,7 +74,7 @@ def read_history(private: Path) -> list[dict[str, Any]]:
 
 def _release_key(public: Path) -> str:
     try:
-        files = read_json(public / "manifest.json")["files"]
+        files = read_published_json(public / "manifest.json")["files"]
         names = [*_ABOUT_PEOPLE, *(name for name in _SOMETIMES if name in files)]
         return digest_of({name: files.get(name) for name in names})
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # no release; the gate says so

@@ -36,7 +36,12 @@ COLUMNS: dict[str, tuple[tuple[str, str, bool, str], ...]] = {
     "support.parquet": (
         ("group", "sc:Integer", False, "Number of the record."),
         ("item", "sc:Integer", False, "Position in items.parquet."),
-        ("raters", "sc:Integer", False, "How many members rated the item, rounded."),
+        (
+            "raters",
+            "sc:Integer",
+            False,
+            "How many members rated the item, rounded down; the highest value of an item: that many or more.",
+        ),
     ),
 }
 CONTEXT: dict[str, Any] = {

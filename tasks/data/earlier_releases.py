@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from tasks.data.public_prior import PublishedRelease
 from tasks.errors import UsageError
-from tasks.store import read_json
+from tasks.store import read_published_json
 
 PADDED = "predictive-padded"
 FORM = ("unit", "rating_scale", "rating_step", "rating_encoding")
@@ -62,7 +62,7 @@ class Opened:
 
 def open_series(earlier: Sequence[Path], newest: Path, item_ids: Sequence[str]) -> list[Opened]:
     """Return the earlier releases in the order of publication, then the newest; refuse what is not an earlier one."""
-    manifests = {place: read_json(place / "manifest.json") for place in (*earlier, newest)}
+    manifests = {place: read_published_json(place / "manifest.json") for place in (*earlier, newest)}
     _require_padded(newest, manifests[newest])
     seen: list[Any] = []
     for place in earlier:

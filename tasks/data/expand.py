@@ -6,9 +6,8 @@ block, for a release of any size.
 """
 
 import contextlib
-import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -17,15 +16,18 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from tasks.data import profiles
 from tasks.data.refined import Refiner
+from tasks.data.spreadsheets import FORMULA_MARKS, TEXT_MARK, needs_mark
 from tasks.errors import DiskFull, Refused, UsageError, is_full
+from tasks.formats import damaged, read_published, safe_rows
 from tasks.kernels.text_rows import tail_bytes, write_rows
-from tasks.store import digest, read_json, remove, sync_directory
+from tasks.store import digest, read_published_json, remove, sync_directory
 
 TEXT_BYTES = 8 * 2**20  # collected before they are written
+DATA_FILES = ("groups.parquet", "members.parquet", "items.parquet")
+LARGEST_RATING = 1e6
 CELLS_PER_BLOCK = 50_000  # of profiles; a float takes about 60 bytes while it becomes text
 ENCODINGS: dict[str, np.dtype] = {
     "uint8": np.dtype("u1"),
@@ -34,12 +36,6 @@ ENCODINGS: dict[str, np.dtype] = {
 }
 Report = Callable[[int, int], None]
 SYNTHETIC = "dp-synthetic"  # the method whose records are nobody's
-
-
-# Spreadsheet programs evaluate a cell that begins with one of these as a formula, quoted or not; the last four are
-# their full-width forms. Item ids are the source's and may say anything (OWASP, "CSV Injection").
-FORMULA_MARKS = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
-TEXT_MARK = "'"  # a cell that begins with it is text
 
 
 @dataclass(frozen=True)
@@ -64,7 +60,7 @@ class Layout:
         """
         if not self.quoted:
             return text
-        marked = text.startswith((*FORMULA_MARKS, TEXT_MARK))
+        marked = needs_mark(text)
         if marked or any(character in text for character in f'{self.separator}"\r\n'):
             return '"' + TEXT_MARK * marked + text.replace('"', '""') + '"'
         return text
@@ -133,10 +129,11 @@ def expand(
             where="--earlier",
             remedy="leave it out",
         )
-    refiner = Refiner.of(earlier, published) if earlier else None
-    items = pq.read_table(published / "items.parquet").column("item").to_pylist()
+    with damaged(published):
+        refiner = Refiner.of(earlier, published) if earlier else None
+    items = _texts_of(read_published(published / "items.parquet", ["item"]), "item")
     members = _members(published, manifest)
-    names = members.column("user").to_pylist()
+    names = _texts_of(members, "user")
     _require_writable(items, layout, to, published / "items.parquet")
     _require_writable(names, layout, to, published / "members.parquet")
     groups = members.column("group").to_numpy()
@@ -152,6 +149,7 @@ def expand(
             writer = _Writer(file, Texts.of(pa.array(fields, pa.string())), layout, manifest)
             progress(0, len(names))
             for block in _blocks(published / "groups.parquet", writer.kind):
+                _require(bool((np.diff(block.groups) > 0).all()), "groups out of order")
                 done = listed
                 listed = int(np.searchsorted(groups, block.groups[-1], side="right"))
                 local = np.searchsorted(block.groups, groups[done:listed])
@@ -176,11 +174,20 @@ def expand(
 def _members(published: Path, manifest: dict[str, Any]) -> pa.Table:
     """Return who is written with which profile, in the order in which they are written."""
     if manifest.get("method") != SYNTHETIC:
-        members = pq.read_table(published / "members.parquet")
+        members = read_published(published / "members.parquet", ["user", "group"])
+        group = members.column("group")
+        _require(group.null_count == 0 and pa.types.is_integer(group.type), "members without a group")
         return members.sort_by([("group", "ascending"), ("user", "ascending")])
-    groups = pq.read_table(published / "groups.parquet", columns=["group"]).column("group").combine_chunks()
+    groups = read_published(published / "groups.parquet", ["group"]).column("group").combine_chunks()
     names = [f"row-{number:07}" for number in range(1, len(groups) + 1)]
     return pa.table({"user": pa.array(names, pa.string()), "group": groups}).sort_by("group")
+
+
+def _texts_of(table: pa.Table, name: str) -> list[str]:
+    """Return the ids of a column; a release has an id in every row."""
+    column = table.column(name)
+    _require(column.null_count == 0 and pa.types.is_string(column.type), "rows without an id")
+    return column.to_pylist()
 
 
 def require_absent(out: Path) -> None:
@@ -195,7 +202,12 @@ def require_absent(out: Path) -> None:
 
 def _blocks(path: Path, kind: np.dtype) -> Iterator[profiles.Profiles]:
     """Yield all profiles in blocks of at most CELLS_PER_BLOCK cells, or of one profile."""
-    for block in profiles.blocks(path, kind):
+    with damaged(path):
+        yield from _cut_blocks(profiles.blocks(path, kind, safe_rows(path, profiles.ROWS_PER_BLOCK)))
+
+
+def _cut_blocks(blocks: Iterable[profiles.Profiles]) -> Iterator[profiles.Profiles]:
+    for block in blocks:
         start = 0
         while start < len(block.groups):
             full = np.searchsorted(block.indptr, block.indptr[start] + CELLS_PER_BLOCK, side="right")
@@ -251,7 +263,11 @@ class _Writer:
             sound = bool((block.lengths == every).all())
         else:
             inside = len(block.items) == 0 or 0 <= block.items.min() <= block.items.max() < every
-            sound = len(block.items) == len(block.codes) and bool(inside)
+            # A position that is there twice would make rows of any length from a short list.
+            ascending = np.diff(block.items) > 0
+            firsts = block.indptr[1:-1]
+            ascending[firsts[(firsts > 0) & (firsts < len(block.items))] - 1] = True
+            sound = len(block.items) == len(block.codes) and bool(inside) and bool(ascending.all())
         _require(sound, "profiles whose items and ratings do not belong together")
 
 
@@ -276,15 +292,17 @@ def verified(published: Path) -> dict[str, Any]:
             "there is no release here", where=str(published), remedy="give the directory of a manifest.json"
         )
     try:
-        manifest = read_json(published / "manifest.json")
+        manifest = read_published_json(published / "manifest.json")
+        if any(Path(name).name != name for name in manifest["files"]):
+            raise ValueError
         wrong = [
             name
             for name, expected in sorted(manifest["files"].items())
             if not (published / name).is_file() or digest(published / name) != expected
         ]
-        missing = {"groups.parquet", "members.parquet", "items.parquet"} - set(manifest["files"])
+        missing = set(DATA_FILES) - set(manifest["files"])
         _coding(manifest)
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise Refused(
             "the manifest cannot be read",
             where=str(published / "manifest.json"),
@@ -296,6 +314,8 @@ def verified(published: Path) -> dict[str, Any]:
             where=str(published),
             remedy="fetch the release again; murmur verify shows details",
         )
+    for name in DATA_FILES:
+        safe_rows(published / name, 1)
     return manifest
 
 
@@ -304,7 +324,7 @@ def _coding(manifest: dict[str, Any]) -> tuple[np.dtype, float, float]:
     kind = ENCODINGS[manifest["rating_encoding"]]
     low = float(manifest["rating_scale"][0])
     step = float(manifest["rating_step"]) if kind.kind == "u" else 1.0
-    if not math.isfinite(low) or not 0 < step < math.inf:
+    if not abs(low) < LARGEST_RATING or not 0 < step < LARGEST_RATING:
         raise ValueError("rating_scale or rating_step")
     return kind, low, step
 

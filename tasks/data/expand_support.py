@@ -10,11 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.parquet as pq
 
 from tasks.data import support
-from tasks.data.expand import FORMULA_MARKS, TEXT_MARK, arriving, require_absent, verified
+from tasks.data.expand import arriving, require_absent, verified
+from tasks.data.spreadsheets import marked
 from tasks.errors import UsageError
+from tasks.formats import damaged, read_published
 
 
 def expand_support(published: Path, out: Path) -> dict[str, Any]:
@@ -28,21 +29,13 @@ def expand_support(published: Path, out: Path) -> dict[str, Any]:
             where=str(published),
             remedy="use --to csv, movielens or recbole; counts are published with privacy.support = true",
         )
-    counts = pq.read_table(published / support.FILE)
-    heads = pq.read_table(published / "groups.parquet", columns=["group", "size"])
-    items = pq.read_table(published / "items.parquet").column("item").combine_chunks()
-    marked = pc.match_substring_regex(items, f"^[{FORMULA_MARKS}{TEXT_MARK}]".replace("-", r"\-"))
-    items = pc.if_else(marked, pc.binary_join_element_wise(TEXT_MARK, items, ""), items)
-    group = counts.column("group").combine_chunks()
-    size = heads.column("size").take(pc.index_in(group, value_set=heads.column("group").combine_chunks()))
-    columns = {
-        "group": group,
-        "size": size,
-        "item": items.take(counts.column("item").combine_chunks()),
-        "raters": counts.column("raters"),
-    }
+    counts = read_published(published / support.FILE, ["group", "item", "raters"])
+    heads = read_published(published / "groups.parquet", ["group", "size"])
+    items = read_published(published / "items.parquet", ["item"]).column("item").combine_chunks()
+    with damaged(published / support.FILE):
+        table = _rows(counts, heads, items)
     with arriving(out) as place:
-        pyarrow.csv.write_csv(pa.table(columns), place)
+        pyarrow.csv.write_csv(table, place)
         length = place.stat().st_size
     return {
         "status": "written",
@@ -52,9 +45,23 @@ def expand_support(published: Path, out: Path) -> dict[str, Any]:
         "unit": "raters",
         "refined": False,
         "counts": {
-            "users": manifest["counts"]["users"],
+            "users": len(read_published(published / "members.parquet", ["user"])),
             "items": len(items),
             "rows": len(counts),
             "bytes": length,
         },
     }
+
+
+def _rows(counts: pa.Table, heads: pa.Table, items: pa.StringArray) -> pa.Table:
+    """Return the rows, with every id that a spreadsheet program would evaluate marked as text."""
+    items = marked(items)
+    group = counts.column("group").combine_chunks()
+    size = heads.column("size").take(pc.index_in(group, value_set=heads.column("group").combine_chunks()))
+    columns = {
+        "group": group,
+        "size": size,
+        "item": items.take(counts.column("item").combine_chunks()),
+        "raters": counts.column("raters"),
+    }
+    return pa.table(columns)

@@ -217,14 +217,14 @@ def row_groups(path: Path) -> list[int]:
     return [found.row_group(number).num_rows for number in range(found.num_row_groups)]
 
 
-def blocks(path: Path, code_type: np.dtype) -> Iterator[Profiles]:
-    """Yield all profiles in order, a bounded number of groups at a time."""
+def blocks(path: Path, code_type: np.dtype, most: int = ROWS_PER_BLOCK) -> Iterator[Profiles]:
+    """Yield all profiles in order, at most `most` groups at a time and fewer where they are long."""
     known = pq.read_metadata(path)
     for number in range(known.num_row_groups):
         group = known.row_group(number)
         fitting = BYTES_PER_BLOCK * group.num_rows // max(group.total_byte_size, 1)
         # Opened anew: pages read from a mapping count as this process' memory until the mapping is closed.
-        for batch in _open(path).iter_batches(max(1, min(ROWS_PER_BLOCK, fitting)), row_groups=[number]):
+        for batch in _open(path).iter_batches(max(1, min(most, fitting)), row_groups=[number]):
             yield _profiles(batch, code_type)
 
 

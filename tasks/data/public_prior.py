@@ -19,7 +19,7 @@ from tasks.data import profiles
 from tasks.data.ratings import Ratings, places
 from tasks.errors import MurmurError
 from tasks.kernels.public_prior import Block, Prior, find_prior, nothing_known
-from tasks.store import read_json
+from tasks.store import read_published_json
 
 FILE = "prior.npz"
 CELLS_PER_BLOCK = 8_000_000  # as float32: 32 MB
@@ -81,7 +81,7 @@ class PublishedRelease:
     @classmethod
     def open(cls, directory: Path, item_ids: Sequence[str]) -> "PublishedRelease":
         """Open a release whose values are ratings."""
-        manifest = read_json(directory / "manifest.json")
+        manifest = read_published_json(directory / "manifest.json")
         if manifest["unit"] != "rating":
             raise MurmurError(
                 f"a prior needs published ratings, this release has values of unit {manifest['unit']!r}",

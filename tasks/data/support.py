@@ -1,7 +1,7 @@
 """Hold support.parquet: beside the profile of a group, how many of its members really rated an item, rounded.
 
 Counted from the ratings themselves: predicted, topped-up and decoy cells are no ratings, and made-up ratings
-(tasks/steps/obfuscation.py) are taken out. Which cells may be published is decided in tasks/kernels/support.py.
+(tasks/steps/obfuscation.py) are taken out. What a cell shows is decided in tasks/kernels/support.py.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from tasks.data.ratings import Ratings
-from tasks.kernels.support import Counts, published_cells
+from tasks.kernels.support import Counts, shown_counts
 
 FILE = "support.parquet"
 SCHEMA = pa.schema([pa.field(name, pa.int32(), nullable=False) for name in ("group", "item", "raters")])
@@ -40,11 +40,12 @@ class Support:
         return cls(*(table.column(name).to_numpy() for name in SCHEMA.names))
 
     @classmethod
-    def of_cohort(cls, ratings: Ratings, labels: np.ndarray, c: int, rng: np.random.Generator) -> "Support":
-        """Return the cells of newly formed groups, numbered as in `labels`, items by column; `rng` must be secret."""
+    def of_cohort(cls, ratings: Ratings, labels: np.ndarray, c: int) -> "Support":
+        """Return the cells of newly formed groups, numbered as in `labels`, items by column."""
         counts = count_raters(ratings, labels)
-        shown = published_cells(counts, c, rng)
-        return cls(counts.group[shown], counts.item[shown], counts.raters[shown] // c * c)
+        shown = shown_counts(counts, c)
+        there = shown > 0
+        return cls(counts.group[there], counts.item[there], shown[there])
 
     def placed(self, number: np.ndarray, position: np.ndarray) -> "Support":
         """Return the same cells with other numbers of groups (−1: left out) and positions of items."""

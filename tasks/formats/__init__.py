@@ -35,6 +35,7 @@ from tasks.errors import UsageError
 from tasks.formats import _attributes
 from tasks.formats._blocks import BadRow, Ids, Piece, RatingBlock, bad_rows_remedy, wider
 from tasks.formats._files import content_digest, expand_path, states
+from tasks.formats._published import damaged, most_bytes, read_published, safe_rows
 
 __all__ = [
     "BadRow",
@@ -44,13 +45,17 @@ __all__ = [
     "attributes",
     "bad_rows_remedy",
     "content",
+    "damaged",
     "expand_path",
+    "most_bytes",
     "no_ratings",
     "pieces",
     "read",
     "read_all",
+    "read_published",
     "registered",
     "require_readable",
+    "safe_rows",
     "state",
     "wider",
 ]

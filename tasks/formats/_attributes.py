@@ -15,15 +15,15 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from tasks.config import Source
 from tasks.errors import UsageError
-from tasks.formats._blocks import parse_numbers
+from tasks.formats._blocks import LONGEST_ID, parse_numbers, shortened
 from tasks.formats._files import NoMatchingFile, SourceFiles, find, open_files, readable_errors
+from tasks.formats._pages import open_table
 from tasks.formats._text import Layout, first_row, read_records
 from tasks.formats.parquet import NAMES as PARQUET
-from tasks.formats.parquet import ids, require_bounded_table
+from tasks.formats.parquet import ids, reopened, require_bounded_table, require_honest_pages
 
 BLOCK_BYTES = 8 * 2**20
 MOST_CLASSES = 32
@@ -129,18 +129,22 @@ def _parquet(found: SourceFiles, wanted: Sequence[str], source: Source) -> pa.Ta
     tables = []
     for size, (file, stream) in zip(found.sizes, open_files(found.piece()), strict=True):
         with readable_errors(file):
-            table = pq.ParquetFile(stream)
-            require_bounded_table(table.metadata, size, source, file)
-            _places(table.schema_arrow.names, wanted, file)
-            read = table.read(columns=list(wanted))
+            footer = open_table(stream, file)
+            require_bounded_table(footer.file.metadata, size, source, file)
+            _places(footer.file.schema_arrow.names, wanted, file)
+            require_honest_pages(stream, footer, range(len(footer.groups)), wanted, file)
+            table = reopened(stream, footer, wanted)
+            read = table.read(columns=list(wanted), use_threads=False)
+            read.validate(full=True)
             users, *others = (read.column(name).combine_chunks() for name in wanted)
-            columns = [ids(users, "source.attributes.user", file).cast(pa.string())]
+            columns = [shortened(ids(users, "source.attributes.user", file), LONGEST_ID)]
             columns += [_as_text(column, name, file) for name, column in zip(wanted[1:], others, strict=True)]
             tables.append(pa.table(dict(zip(wanted, columns, strict=True))))
     return pa.concat_tables(tables)
 
 
 def _as_text(column: pa.Array, name: str, file: str) -> pa.Array:
+    column = shortened(column, LONGEST_ID)
     try:
         text = pc.cast(column, pa.string())
     except pa.ArrowException:

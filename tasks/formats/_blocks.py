@@ -20,7 +20,12 @@ OFFENDERS_KEPT = 10
 # Text, or a dictionary of text (which may hold more than the rows do, and an id more than once).
 Ids: TypeAlias = pa.StringArray | pa.DictionaryArray
 
-_NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+# An id of a megabyte in every row would fill the memory of whoever sorts or groups them.
+LONGEST_ID = 2048  # bytes
+LONGEST_NUMBER = 64  # bytes of a rating or a time
+
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_EXACT = 2**53  # whole numbers below it are the same as float64
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,8 @@ def screen(
         problems = {
             "the user id is empty": _empty(users),
             "the item id is empty": _empty(items),
+            f"the user id is longer than {LONGEST_ID:,} bytes": _too_long(users),
+            f"the item id is longer than {LONGEST_ID:,} bytes": _too_long(items),
             "the rating is not a finite number": ~np.isfinite(value),
             f"the rating is off the scale [{low:g}, {high:g}]": ~((value >= low) & (value <= high)),
             "the timestamp is neither seconds since 1970 nor an ISO date": ~when_known,
@@ -173,19 +180,27 @@ def _at(numbers: np.ndarray | None, row: int) -> int | None:
 
 
 def parse_numbers(column: pa.Array) -> np.ndarray:
-    """Convert numbers or text to float64; NaN for anything else. (No locale: '3,5' is not a number.)"""
+    """Convert numbers or text to float64; NaN for anything else. (No locale: '3,5' is not a number.)
+
+    The result for a row must not depend on other rows, which are other people's: that one of them cannot be read sends
+    the whole block to the slower way, which has to accept the same (docs/proofs/dp-synthetic.md).
+    """
     if not _is_text(column.type):
         return _to_numpy(pc.cast(column, pa.float64(), safe=False), np.nan)
     try:
-        return _to_numpy(pc.cast(column, pa.float64()), np.nan)
+        found = _to_numpy(pc.cast(column, pa.float64()), np.nan)
+        return np.where(np.isfinite(found), found, np.nan)  # 'inf' is no number
     except pa.ArrowInvalid:
         text = pc.utf8_trim_whitespace(column)
         text = pc.if_else(pc.match_substring_regex(text, _NUMBER), text, None)
-        return _to_numpy(pc.cast(text, pa.float64()), np.nan)
+        found = _to_numpy(pc.cast(text, pa.float64()), np.nan)
+        return np.where(np.isfinite(found), found, np.nan)
 
 
 def parse_seconds(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Convert epoch seconds, dates or ISO text to (int64 seconds since 1970, whether it could be read)."""
+    """Convert epoch seconds, dates or ISO text to (int64 seconds since 1970, whether it could be read).
+
+    As with numbers, text means the same whatever other rows hold."""
     if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
         zone = column.type.tz if pa.types.is_timestamp(column.type) else None
         return _known(pc.cast(column, pa.timestamp("s", zone), safe=False))
@@ -196,9 +211,12 @@ def parse_seconds(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         return _from_numbers(parse_numbers(column))
     for kind in (pa.int64(), pa.timestamp("s")):  # a column of the other kind fails at its first row: cheap
         try:
-            return _known(pc.cast(column, kind))
+            value, known = _known(pc.cast(column, kind))
         except pa.ArrowInvalid:
             continue
+        if kind == pa.int64() and pc.any(pc.match_substring(column, "x", ignore_case=True)).as_py():
+            break  # Arrow reads 0x10, too
+        return value, known & (value > -_EXACT) & (value < _EXACT)
     return _mixed(column)
 
 
@@ -207,6 +225,7 @@ def _mixed(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     import pandas as pd
 
     value, known = _from_numbers(parse_numbers(column))
+    known &= (value > -_EXACT) & (value < _EXACT)
     rest = np.flatnonzero(~known)
     text = pd.Series(column.take(pa.array(rest)).to_pandas(), dtype="object")
     dates = pd.to_datetime(text, format="ISO8601", errors="coerce", utc=True)
@@ -236,6 +255,28 @@ def _empty(ids: Ids) -> np.ndarray:
     if not empty.any():
         return _to_numpy(ids.is_null(), True)
     return _to_numpy(pa.array(empty).take(ids.indices), True)
+
+
+def _too_long(ids: Ids) -> np.ndarray:
+    if not isinstance(ids, pa.DictionaryArray):
+        return _to_numpy(pc.greater(pc.binary_length(ids), LONGEST_ID), False)
+    return _of_dictionary(_too_long(ids.dictionary), ids)
+
+
+def _of_dictionary(hit: np.ndarray, ids: pa.DictionaryArray) -> np.ndarray:
+    if not hit.any():
+        return np.zeros(len(ids), bool)
+    return _to_numpy(pa.array(hit).take(ids.indices), False)
+
+
+def shortened(column: pa.Array, most: int) -> pa.Array:
+    """Return a column of short texts, such as numbers, as plain values: longer ones are null, and never repeated."""
+    if not pa.types.is_dictionary(column.type):
+        return column
+    values = column.dictionary
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        values = pc.if_else(pc.greater(pc.binary_length(values), most), pa.scalar(None, values.type), values)
+    return values.take(column.indices)
 
 
 def _is_text(kind: pa.DataType) -> bool:

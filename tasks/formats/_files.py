@@ -13,7 +13,7 @@ from datetime import date
 from fnmatch import fnmatch
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 import fsspec
 import pyarrow as pa
@@ -96,6 +96,7 @@ def find(source: Source, snapshot: date, names: Sequence[str] = (), *, several: 
             }
             found = _choose(listing, names, path, several)
         elif not path.lower().endswith(".zip"):
+            _require_ordinary(filesystem, place)
             found = SourceFiles((path,), (filesystem.size(place),))
         else:
             return _find_members(filesystem, place, path, source, names, several)
@@ -106,6 +107,7 @@ def _find_members(
     filesystem: Any, place: str, path: str, source: Source, names: Sequence[str], several: bool
 ) -> SourceFiles:
     """Find files in an archive, and refuse those that expand too far."""
+    _require_ordinary(filesystem, place)
     with filesystem.open(place, "rb") as file, open_archive(file, path) as archive:
         members = {
             member.filename: member
@@ -210,11 +212,12 @@ def open_files(piece: Piece) -> Iterator[tuple[str, BinaryIO]]:
             archive = stack.enter_context(open_archive(file, piece.container))
             for member, budget in zip(piece.files, budgets, strict=True):
                 called = f"{_called(piece.container)}/{member}"
-                with archive.open(member) as inner:
+                with _open_member(archive, member) as inner:
                     yield called, _decompressed(inner, called, budget)
             return
         for path, budget in zip(piece.files, budgets, strict=True):
             filesystem, place = _filesystem(path)
+            _require_ordinary(filesystem, place)
             with readable_errors(path), filesystem.open(place, "rb") as file:
                 yield _called(path), _decompressed(file, path, budget)
 
@@ -224,6 +227,24 @@ def _decompressed(file: Any, name: str, budget: int) -> BinaryIO:
         decompressing = cast(BinaryIO, gzip.GzipFile(fileobj=file))
         return io.BufferedReader(BoundedStream(decompressing, budget, name))
     return cast(BinaryIO, file if hasattr(file, "readline") else io.BufferedReader(file))
+
+
+def _open_member(archive: zipfile.ZipFile, member: str) -> IO[bytes]:
+    """Open a member; its own header may claim what the list of members did not (encryption, patches)."""
+    try:
+        return archive.open(member)
+    except (NotImplementedError, RuntimeError, UnicodeDecodeError):
+        raise zipfile.BadZipFile from None
+
+
+def _require_ordinary(filesystem: Any, place: str) -> None:
+    """Refuse a pipe or a device: a reader would wait for ever, or never come to the end."""
+    if isinstance(filesystem, LocalFileSystem) and Path(place).exists() and not Path(place).is_file():
+        raise UsageError(
+            "this is no ordinary file",
+            where=place,
+            remedy="copy its content to a file; name that in source.path",
+        )
 
 
 def _called(path: str) -> str:
@@ -254,7 +275,7 @@ def readable_errors(path: str) -> Iterator[None]:
         raise UsageError(
             "the compressed file is damaged or cut short", where=path, remedy="fetch or copy it again"
         ) from None
-    except pa.ArrowException:  # Arrow's own message may quote the row
+    except (pa.ArrowException, UnicodeDecodeError):  # Arrow's own message may quote the row; names of columns
         raise UsageError(
             "the file cannot be read in this format", where=path, remedy="check source.format and the file"
         ) from None

@@ -10,6 +10,7 @@ ten times that, where deflate can reach 1,032 and zstd much more.
 """
 
 import io
+import struct
 import zipfile
 from collections.abc import Sequence
 from typing import Any, BinaryIO
@@ -117,7 +118,15 @@ class BoundedStream(io.RawIOBase):
 
 def open_archive(file: BinaryIO, where: str) -> zipfile.ZipFile:
     """Open an archive whose list of members is not made to fill the memory."""
-    archive = zipfile.ZipFile(_ShortDirectory(file, where))  # type: ignore[arg-type]  # what ZipFile needs of a file
+    try:
+        archive = zipfile.ZipFile(_ShortDirectory(file, where))  # type: ignore[arg-type]  # what ZipFile needs of a file
+    except (
+        ValueError,
+        struct.error,
+        NotImplementedError,
+        OverflowError,
+    ):  # names that are no text, places before 0
+        raise zipfile.BadZipFile from None
     if len(archive.infolist()) > MOST_MEMBERS:
         raise _too_many_members(where)
     return archive

@@ -26,6 +26,8 @@ from tasks.formats._files import open_files, readable_errors
 ARROW_BYTES = 2**20
 LINE_LIMIT = 2**20
 MISSHAPEN_LIMIT = 1_000_000
+LONGEST_KEPT = 256  # characters of a misshapen row; a heading of Netflix' has ten
+MOST_COLUMNS = 10_000
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,18 @@ class Places(NamedTuple):
 
 
 class Misshapen(NamedTuple):
-    """Represent a line whose number of columns differs from the layout."""
+    """Represent a line whose number of columns differs from the layout; of its text the beginning is kept."""
 
     line: int
     text: str
+
+
+class _Aside(NamedTuple):
+    """Hold what is needed of a misshapen row: a million of them may wait, of a megabyte each."""
+
+    number: int
+    text: str
+    breaks: int
 
 
 class Records(NamedTuple):
@@ -107,10 +117,10 @@ def read_records(
     text = _Utf8(stream, piece, file, layout)
     if not text.peek():
         return
-    misshapen: list[tuple[int, str]] = []
+    misshapen: list[_Aside] = []
 
     def set_aside(row: Any) -> str:
-        misshapen.append((row.number, row.text))
+        misshapen.append(_Aside(row.number, row.text[:LONGEST_KEPT], row.text.count("\n")))
         return "skip" if len(misshapen) <= MISSHAPEN_LIMIT else "error"
 
     names = [str(column) for column in range(layout.columns)]
@@ -162,10 +172,21 @@ def read_records(
 def first_row(piece: Piece, layout_encoding: str, separator: str) -> list[str]:
     """Return the header's column names, from the beginning of the file, whichever range the piece covers."""
     for file, stream in open_files(Piece(piece.files[:1], piece.container, budgets=piece.budgets[:1])):
-        text = _Utf8(stream, Piece(), file, Layout(1, separator, encoding=layout_encoding)).peek().decode()
+        text = (
+            _Utf8(stream, Piece(), file, Layout(1, separator, encoding=layout_encoding))
+            .peek()
+            .decode(errors="replace")
+        )
         lines = io.StringIO(text.removeprefix("\ufeff"), newline="")
         try:
-            return next(csv.reader(lines, delimiter=separator), [])
+            names = next(csv.reader(lines, delimiter=separator), [])
+            if len(names) > MOST_COLUMNS:
+                raise UsageError(
+                    f"the header has {len(names):,} columns, more than {MOST_COLUMNS:,}",
+                    where=f"{file} line 1",
+                    remedy="check source.format and source.delimiter; a line is a rating, not a person",
+                )
+            return names
         except csv.Error:  # its message may quote the row
             raise UsageError(
                 "the header cannot be read: a name is very long, or a quotation mark is never closed",
@@ -189,9 +210,7 @@ class _LineCounter:
         """Return the number of lines counted so far."""
         return self._good + self._bad + self._spill
 
-    def numbered(
-        self, batches: list[pa.RecordBatch], misshapen: list[tuple[int, str]], last: bool = False
-    ) -> Records:
+    def numbered(self, batches: list[pa.RecordBatch], misshapen: list[_Aside], last: bool = False) -> Records:
         """Build a block from Arrow's batches and the misshapen rows among them, which are removed from the list.
 
         Arrow may have met misshapen rows of later batches already: they stay for the next block.
@@ -201,7 +220,7 @@ class _LineCounter:
         columns = [pa.concat_arrays([nothing, *(b[c] for b in batches)]) for c in range(self._layout.columns)]
         size = len(columns[0])
         rank = np.arange(self._good, self._good + size)
-        bad = np.array([number for number, _ in misshapen], np.int64)
+        bad = np.array([one.number for one in misshapen], np.int64)
         good_before_bad = bad - 1 - np.arange(self._bad, self._bad + len(bad))
         row = rank + 1 + self._bad + np.searchsorted(good_before_bad, rank, side="right")
         taken = len(bad) if last else int(np.searchsorted(bad, row[-1])) if size else 0
@@ -212,7 +231,7 @@ class _LineCounter:
         spilled = 0
         if self._layout.quoted:
             breaks = sum((pc.count_substring(c, "\n").to_numpy() for c in columns), np.zeros(size, np.int64))
-            spill = np.concatenate([breaks, [text.count("\n") for _, text in aside]]).astype(np.int64)
+            spill = np.concatenate([breaks, [one.breaks for one in aside]]).astype(np.int64)
             order = np.argsort(np.concatenate([row, bad]))
             earlier = np.empty_like(spill)
             earlier[order] = np.cumsum(spill[order]) - spill[order]
@@ -225,7 +244,7 @@ class _LineCounter:
         blank = np.logical_and.reduce([pc.equal(c, "").to_numpy(zero_copy_only=False) for c in columns])
         if blank.any():
             columns, line = [c.filter(pa.array(~blank)) for c in columns], line[~blank]
-        odd = [Misshapen(int(at), text) for at, (_, text) in zip(bad_line, aside, strict=True)]
+        odd = [Misshapen(int(at), one.text) for at, one in zip(bad_line, aside, strict=True)]
         return Records(columns, line, odd, self.lines - before)
 
 

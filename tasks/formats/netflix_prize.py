@@ -23,6 +23,8 @@ FORMAT = Format(scale=(1.0, 5.0))
 LAYOUT = Layout(columns=3)
 MOVIE = re.compile(r"(\d+):\s*")
 _LOOK_BACK_BYTES = 2**20
+_HEADING_BYTES = 2**8
+MOST_LOOK_BACK = 2**28  # bytes of one movie's ratings; the longest section has a quarter of a million ratings
 
 
 def pieces(source: Source, snapshot: date) -> list[Piece]:
@@ -43,7 +45,7 @@ def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
         movie = ""
         if piece.start:
             with readable_errors(file):
-                movie = _movie_before(stream, piece.start)
+                movie = _movie_before(stream, piece.start, file)
         for block in read_records(stream, piece, file, LAYOUT, source.block_bytes):
             headings = [(m.line, found[1]) for m in block.misshapen if (found := MOVIE.fullmatch(m.text))]
             heading_lines = {line for line, _ in headings}
@@ -66,15 +68,23 @@ def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
             )
 
 
-def _movie_before(stream: BinaryIO, position: int) -> str:
+def _movie_before(stream: BinaryIO, position: int, file: str) -> str:
     """Return the movie whose section the first line at or after a position belongs to."""
     end = line_start(stream, position)
-    window = _LOOK_BACK_BYTES
-    while True:
-        begin = max(0, end - window)
+    stop = end
+    while stop > max(0, end - MOST_LOOK_BACK):
+        begin = max(0, stop - _LOOK_BACK_BYTES)
         stream.seek(begin)
-        text = stream.read(end - begin)
-        found = re.findall(rb"\n(\d+):\s*?(?=\n)", (b"\n" if begin == 0 else b"") + text)
-        if found or begin == 0:
-            return found[-1].decode() if found else ""
-        window *= 2  # the longest section has a quarter of a million ratings
+        # A heading may lie across the cut: each window is read with the beginning of the one behind it.
+        text = stream.read(min(stop + _HEADING_BYTES, end) - begin)
+        found = re.findall(rb"\n(\d{1,50}):[^\S\n]*(?=\n)", (b"\n" if begin == 0 else b"") + text)
+        if found:
+            return found[-1].decode()
+        stop = begin
+    if stop > 0:
+        raise UsageError(
+            f"there is no line like `1:` that names the movie in {MOST_LOOK_BACK // 2**20} MiB of ratings",
+            where=file,
+            remedy="check source.format; a section of the Netflix Prize has a few megabytes",
+        )
+    return ""

@@ -4,8 +4,9 @@ source.columns names the columns; ids may be text or whole numbers. They stay di
 each different id is converted to text once, not once per rating.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +16,18 @@ import pyarrow.parquet as pq
 from tasks.config import Source
 from tasks.config.formats import Format
 from tasks.errors import UsageError
-from tasks.formats._blocks import Piece, RatingBlock, screen
+from tasks.formats._blocks import LONGEST_NUMBER, Piece, RatingBlock, screen, shortened
 from tasks.formats._files import find, open_files, readable_errors
-from tasks.formats._limits import require_bounded
+from tasks.formats._limits import HARMLESS_BYTES, require_bounded
+from tasks.formats._pages import (
+    Chunk,
+    Table,
+    bounded_rows,
+    contradiction,
+    open_table,
+    row_group_chunks,
+    text_columns,
+)
 from tasks.formats.csv import places
 
 FORMAT = Format()
@@ -35,7 +45,7 @@ def pieces(source: Source, snapshot: date) -> list[Piece]:
     expanded = 0
     for path, size, (file, stream) in zip(found.files, found.sizes, open_files(found.piece()), strict=True):
         with readable_errors(file):
-            table = pq.ParquetFile(stream)
+            table = open_table(stream, file).file
         timed = _same_columns(table.schema_arrow.names, source, file, timed)
         expanded += require_bounded_table(table.metadata, size, source, file)
         require_bounded(expanded, None, source, file)
@@ -57,7 +67,12 @@ def pieces(source: Source, snapshot: date) -> list[Piece]:
 
 def require_bounded_table(table: pq.FileMetaData, size: int | None, source: Source, file: str) -> int:
     """Refuse a file that expands too far; return its bytes, as it states them and at least those of its rows."""
-    stated = sum(table.row_group(number).total_byte_size for number in range(table.num_row_groups))
+    groups = [table.row_group(number) for number in range(table.num_row_groups)]
+    stated = sum(group.total_byte_size for group in groups)
+    if any(group.num_rows < 0 or group.total_byte_size < 0 for group in groups) or table.num_rows != sum(
+        group.num_rows for group in groups
+    ):
+        raise contradiction(file)
     expanded = max(stated, table.num_rows * _ROW_BYTES)  # a run of equal rows takes a few bytes in the file
     require_bounded(expanded, size, source, file)
     return expanded
@@ -81,29 +96,56 @@ def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
     for file, stream in open_files(piece):
         with readable_errors(file):
             columns = source.columns
-            table = pq.ParquetFile(stream, read_dictionary=[columns.user, columns.item])
-            names = table.schema_arrow.names
+            footer = open_table(stream, file)
+            names = footer.file.schema_arrow.names
             place = places(names, source, file)
             wanted = [names[p] for p in place if p is not None]
+            groups = range(piece.start, len(footer.groups) if piece.stop is None else piece.stop)
+            chunks = require_honest_pages(stream, footer, groups, wanted, file)
+            table = reopened(stream, footer, wanted)
             row = 0
             for batch in table.iter_batches(
-                batch_size=max(1, source.block_bytes // _ROW_BYTES),
-                row_groups=range(piece.start, table.num_row_groups if piece.stop is None else piece.stop),
+                batch_size=bounded_rows(chunks, source.block_bytes // _ROW_BYTES),
+                row_groups=groups,
                 columns=wanted,
                 use_threads=False,
             ):
+                batch.validate(full=True)  # texts that are not UTF-8 among others
                 column = {name: batch.column(name) for name in wanted}
                 yield screen(
                     ids(column[columns.user], "source.columns.user", file),
                     ids(column[columns.item], "source.columns.item", file),
-                    _plain(column[columns.rating]),
-                    _plain(column[names[place.timestamp]]) if place.timestamp is not None else None,
+                    shortened(column[columns.rating], LONGEST_NUMBER),
+                    shortened(column[names[place.timestamp]], LONGEST_NUMBER)
+                    if place.timestamp is not None
+                    else None,
                     line_of_row=np.arange(row + 1, row + 1 + len(batch)),
                     source=source,
                     file=file,
                     lines=len(batch),
                 )
                 row += len(batch)
+
+
+def require_honest_pages(
+    stream: BinaryIO, table: Table, groups: Iterable[int], columns: Sequence[str], file: str
+) -> list[Chunk]:
+    """Return what the pages of some row groups state; refuse pages that expand further than the footer, by which the
+    file was let in."""
+    found = []
+    for number in groups:
+        chunks = row_group_chunks(stream, table, number, columns, file)
+        stated = max(0, table.file.metadata.row_group(number).total_byte_size)
+        if sum(chunk.expanded for chunk in chunks) > stated + HARMLESS_BYTES:
+            raise contradiction(file)
+        found += chunks
+    return found
+
+
+def reopened(stream: BinaryIO, table: Table, wanted: Sequence[str]) -> pq.ParquetFile:
+    """Return the file with the columns of texts read as dictionaries."""
+    texts = text_columns(table, wanted)
+    return pq.ParquetFile(stream, metadata=table.file.metadata, read_dictionary=texts, pre_buffer=False)
 
 
 def ids(column: pa.Array, key: str, file: str) -> pa.DictionaryArray:
@@ -117,7 +159,3 @@ def ids(column: pa.Array, key: str, file: str) -> pa.DictionaryArray:
             remedy="export the ids as text",
         )
     return pa.DictionaryArray.from_arrays(coded.indices, pc.cast(coded.dictionary, pa.string()))
-
-
-def _plain(column: pa.Array) -> pa.Array:
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

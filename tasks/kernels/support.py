@@ -1,12 +1,13 @@
-"""Decide which counts of real raters may be published beside a group's profile (docs/proofs/support.md).
+"""Decide what is shown of the counts of real raters beside a group's profile (docs/proofs/support.md).
 
-A cell (group, item) may show its count X, rounded down to a multiple of c, where c ≤ X ≤ size/2; every other cell is
-blank. Where the blank cells of an item would then show that a member probably rated it, further cells are left out, in
-a secret random order, until no attacker of the proof is more certain of a link than max(1/2, popularity + 0.10). How
-many are left out follows from the item's counts without regard to which group has which, so nothing distinguishes the
-blank cells of an item.
+A cell (group, item) with X raters is blank below c, and otherwise shows X, rounded down to a multiple of c. Where that
+would make a link of some group's members likelier than max(1/2, popularity + 0.10), the item has a *top code* t: every
+count from t on shows t, which stands for "t or more", and t is so low that these counts together stay within the limit.
+What a cell shows follows from its own count and from how often each count of the item occurs, without regard to which
+group has which; nothing is drawn.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,73 +51,87 @@ def activity_classes(counts: Counts) -> np.ndarray:
     return np.searchsorted(np.quantile(mean, np.arange(1, CLASSES) / CLASSES), mean, side="left")
 
 
-def published_cells(counts: Counts, c: int, rng: np.random.Generator) -> np.ndarray:
-    """Return which cells are published; `rng` draws the order in which cells are left out."""
-    size = counts.sizes[counts.group].astype(np.float64)
-    may = (counts.raters >= c) & (2 * counts.raters <= size)
-    order = rng.permutation(len(may))
-    classes = activity_classes(counts)
-    whole = np.zeros_like(classes)
-    left_out = np.zeros(len(may), bool)
-    for strata in (whole, classes):
-        left_out |= _left_out_by_counts(counts, may, order, strata)
-    return may & ~(left_out | _left_out_by_law(counts, c, may, order))
+def strata_of_groups(counts: Counts) -> Iterator[np.ndarray]:
+    """Yield the partitions of the groups in each part of which the limit holds: all groups together, the classes of
+    activity, and the sizes (those of fewer groups than FEWEST_IN_CLASS together)."""
+    yield np.zeros(len(counts.sizes), np.int64)
+    yield activity_classes(counts)
+    size, place, number = np.unique(counts.sizes, return_inverse=True, return_counts=True)
+    common = np.where(number >= FEWEST_IN_CLASS, size, 0)
+    yield np.unique(common[place], return_inverse=True)[1]
 
 
-def _left_out_by_counts(counts: Counts, may: np.ndarray, order: np.ndarray, strata: np.ndarray) -> np.ndarray:
-    """Return the cells to leave out for the attacker who knows how often each count of the item occurs in each stratum
-    of groups: the share of links in all blank cells is that of any of them.
+def shown_counts(counts: Counts, c: int) -> np.ndarray:
+    """Return what each cell shows; 0: it is blank."""
+    top = top_codes(counts)[counts.item]
+    rounded = np.where(counts.raters >= top, top, counts.raters // c * c)
+    return np.where((counts.raters >= c) & (top >= c), rounded, 0)
 
-    Excess: links less the limit times people, over blank cells. It must not be above 0. A cell that may be published
-    has at most half of its group, so each one that is left out makes it smaller, and all of them together leave the
-    popularity, which is below the limit.
-    """
-    n_strata = int(strata.max(initial=0)) + 1
-    size = counts.sizes[counts.group].astype(np.float64)
-    part = counts.item.astype(np.int64) * n_strata + strata[counts.group]
-    length = counts.n_items * n_strata
-    people = np.tile(np.bincount(strata, weights=counts.sizes, minlength=n_strata), counts.n_items)
-    links = np.bincount(part, weights=counts.raters, minlength=length)
-    limit = limits(np.divide(links, people, out=np.zeros(length), where=people > 0))
-    shown_links = np.bincount(part[may], weights=counts.raters[may], minlength=length)
-    shown_people = np.bincount(part[may], weights=size[may], minlength=length)
-    excess = (links - shown_links) - limit * (people - shown_people)
-    cells = np.flatnonzero(may)
-    cells = cells[np.lexsort((order[cells], part[cells]))]
-    own = part[cells]
-    gain = counts.raters[cells] - limit[own] * size[cells]
-    running = np.cumsum(gain) - gain
-    first = np.flatnonzero(np.diff(own, prepend=-1))
-    before = running - np.repeat(running[first], np.diff(np.append(first, len(own))))
-    found = np.zeros(len(may), bool)
-    found[cells] = excess[own] + before > TINY
+
+def top_codes(counts: Counts) -> np.ndarray:
+    """Return each item's top code: the largest count t for which no count below it is above its limit, and the counts
+    from it on are within the limit together, for each attacker; above every size where the item needs none."""
+    none = int(counts.sizes.max(initial=0)) + 1
+    strata = list(strata_of_groups(counts))
+    most = np.full(counts.n_items, none)
+    for labels in strata:
+        above = _excess(counts, labels)[1] > TINY
+        np.minimum.at(most, counts.item[above], counts.raters[above])
+    needed = most < none
+    found = np.where(needed, np.minimum(most, _largest_by_law(counts, most)), none)
+    for labels in strata:
+        found = np.where(needed, np.minimum(found, _largest_by_counts(counts, labels, most)), none)
     return found
 
 
-def _left_out_by_law(counts: Counts, c: int, may: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Return the cells to leave out for the attacker who expects counts to follow a beta-binomial law with the item's
-    popularity and spread: a share q of those that may be published, the same whatever their counts."""
+def _excess(counts: Counts, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the part (item and stratum) of each cell, and its links less the limit times its people."""
+    strata = int(labels.max(initial=0)) + 1
+    people = np.bincount(labels, weights=counts.sizes, minlength=strata)
+    part = counts.item.astype(np.int64) * strata + labels[counts.group]
+    links = np.bincount(part, weights=counts.raters, minlength=counts.n_items * strata)
+    limit = limits(links / np.maximum(np.tile(people, counts.n_items), 1))  # a class may have no groups
+    return part, counts.raters - limit[part] * counts.sizes[counts.group]
+
+
+def _largest_by_counts(counts: Counts, labels: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """Return the largest t up to `most` from which on the counts of an item have no excess in any stratum.
+
+    A cell below `most` has no excess of its own, so the sum only falls as t does; with all cells it is the popularity
+    less the limit, times people: not above 0. It changes at counts that occur, and is looked at there.
+    """
+    part, excess = _excess(counts, labels)
+    strata = int(labels.max(initial=0)) + 1
+    order = np.lexsort((-counts.raters, part))
+    part, raters, running = part[order], counts.raters[order], np.cumsum(excess[order])
+    first = np.flatnonzero(np.diff(part, prepend=-1))
+    before = np.where(first > 0, running[first - 1], 0.0)
+    running = running - np.repeat(before, np.diff(np.append(first, len(part))))
+    is_last = np.append((part[1:] != part[:-1]) | (raters[1:] != raters[:-1]), True)[: len(part)]
+    cap = most[part // strata]
+    found = np.zeros(counts.n_items * strata, np.int64)
+    good = is_last & (running <= TINY) & (raters <= cap)
+    np.maximum.at(found, part[good], raters[good])
+    # Between two counts that occur, the sum is that of the higher one.
+    above = np.bincount(part, weights=np.where(raters >= cap, excess[order], 0.0), minlength=len(found))
+    found = np.where(above <= TINY, np.repeat(most, strata), found)
+    return found.reshape(counts.n_items, strata).min(axis=1)
+
+
+def _largest_by_law(counts: Counts, most: np.ndarray) -> np.ndarray:
+    """Return the largest t up to `most` from which on no excess is expected of groups of any size, if counts follow the
+    beta-binomial law with the item's popularity and spread."""
     popularity, correlation = spread_of_items(counts)
-    share = np.zeros(counts.n_items)
-    limit = limits(popularity)
+    limit, found = limits(popularity), most.copy()
     for n in np.unique(counts.sizes).tolist():
         x = np.arange(n + 1)
-        shown = (x >= c) & (2 * x <= n)
         at_once = max(1, CELLS_AT_ONCE // (n + 1))
         for start in range(0, counts.n_items, at_once):
             some = slice(start, start + at_once)
             apart = _beta_binomial(n, popularity[some], correlation[some]) * (x - limit[some, None] * n)
-            excess, relief = apart[:, ~shown].sum(axis=1), -apart[:, shown].sum(axis=1)
-            needed = np.divide(excess, relief, out=np.zeros(len(excess)), where=(excess > 0) & (relief > 0))
-            share[some] = np.maximum(share[some], needed)
-    cells = np.flatnonzero(may)
-    cells = cells[np.lexsort((order[cells], counts.item[cells]))]
-    own = counts.item[cells]
-    first = np.flatnonzero(np.diff(own, prepend=-1))
-    number = np.diff(np.append(first, len(own)))
-    place = np.arange(len(own)) - np.repeat(first, number)
-    found = np.zeros(len(may), bool)
-    found[cells] = place < np.ceil(np.minimum(share[own], 1) * np.repeat(number, number) - TINY)
+            excess = np.cumsum(apart[:, ::-1], axis=1)[:, ::-1]
+            good = (excess <= 0) & (x <= most[some, None])
+            found[some] = np.minimum(found[some], np.where(good, x, 0).max(axis=1))
     return found
 
 

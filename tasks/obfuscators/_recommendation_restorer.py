@@ -19,6 +19,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from tasks.data.ratings import places
+from tasks.data.spreadsheets import marked, unmarked
 from tasks.errors import UsageError, room_in
 
 SCORES = ("score", "rating")
@@ -55,6 +56,8 @@ def restore(recommendations: Path, private: Path, out: Path) -> dict[str, Any]:
         starts = np.flatnonzero(np.diff(person[order], prepend=-1))
         rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order)))) + 1
         rows = rows.append_column("rank", pa.array(rank))
+    for name in ("user", "item"):
+        rows = rows.set_column(rows.column_names.index(name), name, marked(rows.column(name)))
     with _written_atomically(out) as arriving:
         pa.csv.write_csv(rows, arriving, pa.csv.WriteOptions(quoting_style="needed"))
     return {
@@ -69,6 +72,10 @@ def restore(recommendations: Path, private: Path, out: Path) -> dict[str, Any]:
 
 def _read(path: Path) -> pa.Table:
     """Read the lists, all columns as text: the recommender's own numbers are written as they were read."""
+    if path.exists() and not path.is_file():  # a pipe would make the reader wait
+        raise UsageError(
+            "the file of recommendations is no ordinary file", where=str(path), remedy="copy it to one"
+        )
     try:
         with pa.csv.open_csv(path) as head:
             names = head.schema.names
@@ -76,7 +83,7 @@ def _read(path: Path) -> pa.Table:
             column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
         )
         table = pa.csv.read_csv(path, convert_options=kinds)
-    except (OSError, pa.ArrowInvalid, pa.ArrowKeyError) as problem:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as problem:
         why = "does not exist" if isinstance(problem, FileNotFoundError) else "cannot be read as a csv table"
         raise UsageError(
             f"the file of recommendations {why}",
@@ -97,6 +104,9 @@ def _read(path: Path) -> pa.Table:
             where=str(path),
             remedy=f"give it the columns {COLUMNS}",
         )
+    # Those who read rows of `murmur expand --to csv` have ids with its mark of text.
+    for name in ("user", "item"):
+        table = table.set_column(names.index(name), name, unmarked(table.column(name)))
     return table
 
 

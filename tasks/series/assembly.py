@@ -62,9 +62,9 @@ class Cohort:
             cls(Ratings(ratings), np.load(labels), profiles / "groups.parquet") if labels.exists() else None
         )
 
-    def support(self, declared: Declaration, rng: np.random.Generator) -> Support:
-        """Return which counts of raters may be published of these groups, numbered as in the labels."""
-        return Support.of_cohort(self.ratings, self.labels, declared.privacy["min_contributors"], rng)
+    def support(self, declared: Declaration) -> Support:
+        """Return what may be published of these groups' counts of raters, numbered as in the labels."""
+        return Support.of_cohort(self.ratings, self.labels, declared.privacy["min_contributors"])
 
 
 @dataclass(frozen=True)
@@ -147,10 +147,9 @@ def assemble(
     cohort: Cohort | None,
     out: Path,
     rng: np.random.Generator,
-    of_support: np.random.Generator,
 ) -> Released:
     """Make the contents of a release in `out`; `ingest` has the plan, where the release belongs to a series. `rng`
-    numbers the groups, `of_support` draws which counts of raters are left out.
+    numbers the groups.
 
     Without the cohort that was planned, its people wait like all others.
     """
@@ -161,7 +160,7 @@ def assemble(
         if plan is None:
             assert cohort is not None
             head = published.head_before if published else ledger.head
-            return _alone(request, cohort, head, out, of_support)
+            return _alone(request, cohort, head, out)
         rows = RowStore(out / "rows", request.declared.coding.dtype)
         carried = read_carried(
             request.store, ledger, plan["carried"], rows, _form(request.declared), before=before
@@ -182,9 +181,7 @@ def assemble(
         every = np.arange(len(whole), dtype=np.int32)
         counts = carried.support.placed(numbers.of_carried, every)
         if cohort is not None:
-            counts = counts.joined(
-                cohort.support(request.declared, of_support).placed(numbers.of_cohort, place)
-            )
+            counts = counts.joined(cohort.support(request.declared).placed(numbers.of_cohort, place))
     waiting = plan["waiting"] + (plan["cohort"] + plan["pooled"] if cohort is None else 0)
     withheld = withheld_in_public(waiting, request.declared.privacy["k"])
     return Released(
@@ -222,10 +219,10 @@ def _written(counts: Support | None, out: Path) -> Path | None:
     return out / support.FILE
 
 
-def _alone(request: Request, cohort: Cohort, head: str, out: Path, rng: np.random.Generator) -> Released:
+def _alone(request: Request, cohort: Cohort, head: str, out: Path) -> Released:
     """Return the contents of an independent release: as the steps made them."""
     items = cohort.ratings.item_ids()
-    counts = cohort.support(request.declared, rng) if request.declared.support else None
+    counts = cohort.support(request.declared) if request.declared.support else None
     return Released(
         contents=Contents(
             cohort.groups,

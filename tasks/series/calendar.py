@@ -21,6 +21,7 @@ from tasks.store import Store, read_json
 
 COMING = 1  # snapshots that are not due yet
 STATES = ("published", "approval", "refused", "unfinished", "withdrawn", "missing", "due")
+OPEN = ("missing", "unfinished")
 WORDS = {
     "published": "published",
     "approval": "passed, waits for approval",
@@ -47,10 +48,28 @@ class CalendarDay:
     failed: tuple[str, ...] = ()
     attempts: int | None = None
     note: str = ""
+    source_until: datetime.date | None = None  # when the source deletes it (alerts.source_days); None: never
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry of `murmur calendar --json`."""
-        return {**asdict(self), "snapshot": self.snapshot.isoformat(), "failed": list(self.failed)}
+        until = self.source_until and self.source_until.isoformat()
+        return {
+            **asdict(self),
+            "snapshot": self.snapshot.isoformat(),
+            "failed": list(self.failed),
+            "source_until": until,
+        }
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether the snapshot was due and there is neither a release nor a verdict."""
+        return self.state in OPEN
+
+    def source_left(self, now: datetime.datetime) -> datetime.timedelta | None:
+        """Return for how long the source still has it; None: for ever."""
+        if self.source_until is None:
+            return None
+        return datetime.datetime.combine(self.source_until, datetime.time(), datetime.UTC) - now
 
 
 def calendar(
@@ -66,12 +85,42 @@ def calendar(
     own = store.root / "private" / config.release.name
     public = _public(config, store)
     days = {*past, *next_days, *public, *_begun(own)}
-    return [
+    found = [
         replace(_day(config, own, day, public.get(day)), scheduled=day in past or day in next_days)
         if day in past or day in public or _is_begun(own / day)
         else CalendarDay(datetime.date.fromisoformat(day), "due", day, scheduled=True)
         for day in sorted(days)
     ]
+    return [_with_source(one, config.alerts.source_days, now) for one in found]
+
+
+def expiring(
+    config: ReleaseConfig, store: Store, now: datetime.datetime | None = None
+) -> list[tuple[CalendarDay, datetime.timedelta]]:
+    """Return the snapshots without a verdict that the source deletes soon (alerts.warning_days), with the time left.
+
+    A look once a day finds each of them before that: one is due on its day at the latest, and the source keeps it for
+    two days at least.
+    """
+    now = datetime.datetime.now(datetime.UTC) if now is None else now
+    soon = datetime.timedelta(days=config.alerts.warning_days)
+    open_days = [(day, day.source_left(now)) for day in calendar(config, store, now, coming=0) if day.is_open]
+    return [
+        (day, left) for day, left in open_days if left is not None and datetime.timedelta() < left <= soon
+    ]
+
+
+def _with_source(day: CalendarDay, kept_days: int | None, now: datetime.datetime) -> CalendarDay:
+    """Add when the source deletes a snapshot, and to one that is open a word about that."""
+    if kept_days is None:
+        return day
+    until = day.snapshot + datetime.timedelta(days=kept_days)
+    dated = replace(day, source_until=until)
+    if not dated.is_open or day.note:
+        return dated
+    is_gone = now.date() >= until
+    words = f"the source deleted it on {until}" if is_gone else f"the source deletes it on {until}"
+    return replace(dated, note=words)
 
 
 def describe_calendar(
@@ -140,7 +189,7 @@ def _day(
         return replace(known_as, state="unfinished" if _is_begun(own / day) else "missing")
     if not verdict["passed"]:
         return replace(known_as, state="refused", failed=tuple(verdict.get("failed", ())))
-    if config.release.approval:
+    if config.release.needs_approval:
         return replace(known_as, state="approval")
     return replace(known_as, state="unfinished", note="the gate passed it, and it was not published")
 

@@ -8,18 +8,20 @@ import hashlib
 import os
 import re
 import secrets
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
-from tasks.errors import MurmurError, UsageError
+from tasks.errors import DiskFull, MurmurError, UsageError
 from tasks.series import schema
-from tasks.store import Store, make_private, sync_directory
+from tasks.store import Store, make_private, sync_directory, sync_path
 
 KEY_BYTES = 32
 WAIT_SECONDS = 600
+FULL = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE")  # the second: of the file that a ledger in WAL mode maps
 PREFIX = "ledger_"
 LONGEST_NAME = 63 - len(PREFIX)  # of a schema of PostgreSQL, which cuts longer names
 
@@ -98,12 +100,29 @@ def open_database(store: Store, population: str) -> Iterator[tuple[Database, byt
             if not database.is_shared:
                 _make_file(directory / f"{population}.db")
             if not _has_table(engine, schema.meta):
+                sync_path(directory, below=store.root)
                 _make(database, engine, key)
             else:
                 _complete(database, engine)
         yield database, _read_key(database, key)
+    except (sa.exc.OperationalError, sqlite3.OperationalError) as problem:
+        raise _of_the_disk(problem, directory) from None
     finally:
         engine.dispose()
+
+
+def _of_the_disk(problem: sa.exc.OperationalError | sqlite3.OperationalError, directory: Path) -> Exception:
+    """Return what an error of SQLite means where the disk is its cause; else the error itself."""
+    name = getattr(getattr(problem, "orig", problem), "sqlite_errorname", "")
+    if name in FULL:
+        return DiskFull("no space left", where=str(directory), remedy="free some space, then run it again")
+    if name.startswith("SQLITE_READONLY"):
+        return UsageError(
+            "the ledger cannot be written: the file system is read-only",
+            where=str(directory),
+            remedy="mount it so that it can be written, then run it again",
+        )
+    return problem
 
 
 def _engine(directory: Path, population: str) -> sa.Engine:

@@ -6,6 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from tasks.data.actor import acting
 from tasks.errors import UsageError
 from tasks.series import chain, schema
 from tasks.series.entering import SALT_BYTES, insert, set_state
@@ -24,7 +25,7 @@ def withdraw(db: sa.Connection, population: str, release_id: int, reason: str) -
     row = {"release_id": release_id, "reason": reason, "at": chain.now()}
     db.execute(sa.update(t).where(t.c.id == release_id).values(state="withdrawn"))
     insert(db, schema.withdrawals, [row])
-    chain.append(db, "withdrawal", row)
+    chain.append(db, "withdrawal", {**row, "by": acting().to_json()})
 
 
 def touched(db: sa.Connection, token: bytes) -> Erased:
@@ -68,6 +69,7 @@ def erase(db: sa.Connection, token: bytes) -> Erased:
             "groups": groups,
             "survivors": survivors,
             "blocked": block_commitment(salt, token),
+            "by": acting().to_json(),
         },
     )
     return found

@@ -23,7 +23,16 @@ from tasks.series.publication import exclusive
 from tasks.series.repair import CannotRepair, Examine, publish_repaired
 from tasks.series.rows import SYNTHETIC, Group, PublishedRelease, parse_directory
 from tasks.series.tombstones import ERASURE, TOMBSTONE, crash_point, public_place, settle
-from tasks.store import Store, digest, make_private, owner_only, read_json, write_json
+from tasks.store import (
+    Store,
+    digest,
+    make_private,
+    owner_only,
+    read_json,
+    sync_directories,
+    sync_path,
+    write_json,
+)
 
 CERTIFICATES = "erasures"
 PENDING = "pending.json"  # what is being done, by keyed digests; gone once the certificate is written
@@ -185,6 +194,7 @@ def erase(
             "survivors": len(touched.survivors),
         }
         _write(place / PENDING, record)
+        sync_path(place, below=store.root)
         crash_point("recorded")
         return _carry_out(ledger, store, place, ids, maker)
 
@@ -217,6 +227,8 @@ def _carry_out(
     everyone = sorted({*ids, *find_ids(directories, tokens, ledger.tokens)})
     named = {one: stand_ins.get(token) for one, token in zip(everyone, ledger.tokens(everyone), strict=True)}
     cleaned = forget(directories, {one: name for one, name in named.items() if name is not None})
+    for directory in directories:  # else a power failure could bring removed files back after the certificate
+        sync_directories(directory)
     crash_point("cleaned")
     return _certify(ledger, store, place, record, cleaned, not_repaired)
 

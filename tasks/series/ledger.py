@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
+from tasks.data.actor import acting
 from tasks.errors import MurmurError, Refused
 from tasks.series import (
     budget,
@@ -173,10 +174,14 @@ class Ledger:
         with self._database.reading() as db:
             return [(PublishedRelease(*row[:-2]), row[-2], row[-1]) for row in db.execute(wanted)]
 
+    def log(self) -> list[tuple[str, dict[str, Any]]]:
+        """Return kind and body of every entry of the chain: what was published, withdrawn and erased, when, by whom."""
+        with self._database.reading() as db:
+            return chain.read_chain(db, self.population)
+
     def erasures(self) -> int:
         """Return how many people were erased."""
-        with self._database.reading() as db:
-            return sum(kind == "erasure" for kind, _ in chain.read_chain(db, self.population))
+        return sum(kind == "erasure" for kind, _ in self.log())
 
     # What is published
 
@@ -218,8 +223,8 @@ class Ledger:
         with self._database.writing() as db:
             db.execute(sa.delete(t).where(t.c.id == release_id, t.c.state == "prepared"))
 
-    def commit(self, entry: Entry) -> None:
-        """Enter a prepared release that is in its place."""
+    def commit(self, entry: Entry, approval: dict[str, Any] | None = None) -> None:
+        """Enter a prepared release that is in its place, with who published it and who had approved it."""
         t = schema.releases
         with self._database.writing() as db:
             same = {"head_before": entry.head} | {name: getattr(entry, name) for name in FIXED_AT_ENTRY}
@@ -235,7 +240,7 @@ class Ledger:
                 )
             body = entering.enter(db, release_id, entry)
             db.execute(sa.update(t).where(t.c.id == release_id).values(state="published"))
-            chain.append(db, "release", body)
+            chain.append(db, "release", {**body, "by": acting().to_json(), "approval": approval})
             refused_cohorts.forget_released(db)
 
     # What the gate refused

@@ -37,6 +37,34 @@ def describe(ledger: Ledger, store: Store, budget: Budget | None = None) -> dict
     }
 
 
+def describe_log(ledger: Ledger) -> list[dict[str, Any]]:
+    """Return who published, approved, withdrew and erased, and when, in the order of the chain; nobody who was released
+    is named. Entries of ledgers before there was a log have no `by`."""
+    releases = {one.id: one for one in ledger.releases()}
+    return [
+        {"entry": number, "what": kind, **_described(kind, body, releases)}
+        for number, (kind, body) in enumerate(ledger.log(), 1)
+    ]
+
+
+def _described(kind: str, body: dict[str, Any], releases: dict[int, PublishedRelease]) -> dict[str, Any]:
+    by = body.get("by") or {}
+    approval = body.get("approval") or {}
+    approved_by = approval.get("approved_by")
+    release = releases[body["release_id"]] if kind != "erasure" else None
+    return {
+        "at": body["erasures"][0]["at"] if release is None else body["at"],
+        "release": release and release.name,
+        "directory": release and release.directory,
+        "by": by.get("name"),
+        "place": by.get("place"),
+        "run": by.get("run"),
+        "approved_by": [approved_by] if isinstance(approved_by, str) else approved_by or [],
+        "approved_in": approval.get("approved_in"),
+        "reason": body.get("reason"),
+    }
+
+
 def _describe_release(
     release: PublishedRelease, listed: dict[int, int], groups: dict[int, Group]
 ) -> dict[str, Any]:

@@ -65,9 +65,10 @@ def forget(directories: Iterable[Path], stand_ins: Mapping[str, str]) -> Cleaned
     and the judge still sees that the same person was in all of them.
     """
     total, ids = Cleaned(0, 0), stand_ins.keys()
-    if not ids:
-        return total
     for directory in directories:
+        total += _remove_torn(directory)
+        if not ids:
+            continue
         work = directory / WORK
         # In an object store they are not read for this: all go.
         unread = work.is_dir() and storage_of(work) is not None
@@ -85,6 +86,30 @@ def _files(directory: Path) -> Iterator[Path]:
         if WITHDRAWN in below and Path(root) == directory:
             below.remove(WITHDRAWN)
         yield from (Path(root) / name for name in sorted(names))
+
+
+def _remove_torn(directory: Path) -> Cleaned:
+    """Remove tables that a crash cut off: nobody can read them, nor see whose ids they hold. The owner's files in their
+    final places were synced before they got there: a damaged one stays, for a repair from a backup."""
+    torn = [
+        file
+        for file in _files(directory)
+        if (file.parent != directory or file.name.startswith(".")) and _is_torn(file)
+    ]
+    for file in torn:
+        file.unlink()
+    return Cleaned(0, len(torn))
+
+
+def _is_torn(file: Path) -> bool:
+    """Return whether a file begins as a table and is none."""
+    if _kind(file) != "table":
+        return False
+    try:
+        pq.read_metadata(file)
+    except (pa.ArrowException, OSError):
+        return True
+    return False
 
 
 def _kind(file: Path) -> str:

@@ -1,8 +1,10 @@
 """Publish a candidate: one transaction joins the store and the ledger, whatever process dies in between.
 
-prepare (the ledger says what is about to appear) → the owner's files → rename into published/ → commit (the ledger has
-it). A crash before the rename leaves nothing public, and the next run removes the rest; a crash after it is completed
-by the next run from the owner's copy of the entry. Everything happens under the store's lock.
+prepare (the ledger says what is about to appear) → the owner's files → rename into published/ → open it to readers →
+commit (the ledger has it). A crash before the rename leaves nothing public, and the next run removes the rest; a crash
+after it is completed by the next run from the owner's copy of the entry. Only a release that a power failure can no
+longer take back is opened: else somebody might hold what the ledger has forgotten. Everything happens under the
+store's lock.
 """
 
 import contextlib
@@ -14,16 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tasks.data.approval import approval_of, require_signatures
 from tasks.errors import MurmurError, Refused, room_in
 from tasks.series.entry import has_entry, population_of, read_entry
 from tasks.series.file_check import unknown_releases
+from tasks.series.forgotten import require_nothing_forgotten
 from tasks.series.ledger import Ledger
 from tasks.series.manifests import comparable, manifest_digest
 from tasks.series.rows import Entry, PublishedRelease, parse_directory
 from tasks.series.tombstones import settle
 from tasks.signatures.owner_keys import sign_release
 from tasks.signatures.statement import SIGNATURE
-from tasks.store import Store, digest, read_json, remove, restrict, sync_directory, write_json
+from tasks.store import Store, digest, read_json, remove, restrict, sync_directory, sync_path, write_json
 
 LOCK_SECONDS = 600
 OWNER_FILES = (
@@ -70,11 +74,17 @@ def publish(
         with exclusive(store, population_of(places.owner / ENTRY)) as ledger:
             # Inside the lock: another run may have written here while this one waited.
             manifest = _manifest_as_judged(validated)
+            require_signatures(store, published, private, validated)
             progress(1, 4)
             publish_within(ledger, store, places, manifest, progress, code=code)
     else:
         with _locked(store):
             manifest = _manifest_as_judged(validated)
+            if has_entry(places.owner / ENTRY):  # made again while this run waited: the ledger must know it
+                raise Refused(
+                    "the candidate was made again meanwhile", where=str(validated), remedy="run it again"
+                )
+            require_signatures(store, published, private, validated)
             progress(1, 4)
             if not _is_published(published, manifest):
                 store.storage.discard(published)  # what a crash may have left without a manifest
@@ -90,7 +100,15 @@ def exclusive(store: Store, population: str) -> Iterator[Ledger]:
     """
     with _locked(store), Ledger.open(store, population) as ledger, ledger.exclusive():
         _recover(ledger, store)
+        require_nothing_forgotten(store, ledger)
         yield ledger
+
+
+@contextlib.contextmanager
+def quiet(store: Store) -> Iterator[None]:
+    """Keep publication, withdrawal and erasure by this machine out for a while, as a backup needs it."""
+    with _locked(store):
+        yield
 
 
 def recover(store: Store, population: str) -> list[str]:
@@ -129,7 +147,7 @@ def publish_within(
             ledger.abandon(release_id)
             remove(places.private / ENTRY)
         raise
-    ledger.commit(entry)
+    ledger.commit(entry, approval_of(places.private))
     _crash_point("committed")
     remove(places.private / ENTRY)
 
@@ -173,7 +191,9 @@ def _recover(ledger: Ledger, store: Store) -> list[str]:
                     where=str(kept),
                     remedy="restore this directory from a backup; nothing is published before that",
                 )
-            ledger.commit(_entry(ledger, kept, published, release.manifest, release.code))
+            _open_to_readers(store, published)
+            entry = _entry(ledger, kept, published, release.manifest, release.code)
+            ledger.commit(entry, approval_of(kept.parent))
             completed.append(release.directory)
         else:
             if not _was_public(published):
@@ -244,15 +264,22 @@ def _put_in_place(
         progress(2, 4)
         _crash_point("copied")
         _keep_private(places.owner, places.private)
+        sync_path(places.private, below=store.root)
         progress(3, 4)
         _crash_point("kept")
-        arriving.chmod(0o755)
         store.storage.reveal(arriving, published)
         _crash_point("renamed")
     finally:
         remove(arriving)  # it is in a public directory
-    sync_directory(published.parent)
+    _open_to_readers(store, published)
     _crash_point("synced")
+
+
+def _open_to_readers(store: Store, published: Path) -> None:
+    """Let others read a release once its place is durable."""
+    sync_path(published.parent, below=store.root)
+    published.chmod(0o755)
+    sync_directory(published)  # the mode is part of it
 
 
 def _manifest_as_judged(validated: Path) -> dict[str, Any]:
@@ -305,7 +332,6 @@ def _keep_private(source: Path, target: Path) -> None:
             _remove_any(temporary)
             raise
         _crash_point(f"kept {name}")
-    sync_directory(target)
 
 
 def _remove_temporary(private: Path) -> None:
@@ -343,8 +369,10 @@ def _arriving(published: Path) -> Path:
 
 
 def _flush(path: Path) -> None:
-    """Make a file, or all files of a directory, survive a power failure."""
-    for file in path.rglob("*") if path.is_dir() else [path]:
-        if file.is_file():
-            with file.open("rb+") as handle:
+    """Make a file, or a directory with all that is in it, survive a power failure."""
+    for place in (path, *path.rglob("*")) if path.is_dir() else [path]:
+        if place.is_dir():
+            sync_directory(place)
+        else:
+            with place.open("rb+") as handle:
                 os.fsync(handle.fileno())

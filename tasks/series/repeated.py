@@ -7,6 +7,7 @@ from typing import Any
 from tasks import formats
 from tasks.config import ReleaseConfig
 from tasks.errors import MurmurError, Refused
+from tasks.series.forgotten import require_whole
 from tasks.series.ledger import Ledger
 from tasks.series.publication import recover
 from tasks.series.rows import about_people
@@ -34,10 +35,12 @@ def _quick_state(config: ReleaseConfig, snapshot: datetime.date) -> dict[str, An
 def is_already_published(config: ReleaseConfig, snapshot: datetime.date, store: Store) -> bool:
     """Complete or remove what a crash left of a publication, then test whether this snapshot is published.
 
-    Raises Refused where it is, but from another source or with other settings, and where an erasure is unfinished.
+    Raises Refused where it is, but from another source or with other settings, where an erasure is unfinished, and
+    where the ledger is older than the store.
     """
     with owner_only():
         recover(store, config.population)
+        require_whole(store, config.population, config.release.name)
         if (store.root / "private" / config.release.name / "erasures" / "pending.json").exists():
             raise Refused(
                 "an erasure was interrupted",

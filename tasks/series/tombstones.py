@@ -11,7 +11,16 @@ from typing import Any
 
 from tasks.series.ledger import Ledger
 from tasks.series.rows import PublishedRelease
-from tasks.store import Store, make_private, owner_only, read_json, restrict, sync_directory, write_json
+from tasks.store import (
+    Store,
+    make_private,
+    owner_only,
+    read_json,
+    restrict,
+    sync_directory,
+    sync_path,
+    write_json,
+)
 
 TOMBSTONE = "tombstone.json"
 RECORD = "withdrawal.json"  # the owner's
@@ -75,6 +84,8 @@ def _bury(store: Store, release: PublishedRelease, tombstone: dict[str, Any]) ->
         directory.mkdir(exist_ok=True)
         directory.chmod(0o755)
     make_private(private / WITHDRAWN, below=store.root)
+    for directory in (published, private / WITHDRAWN):
+        sync_path(directory, below=store.root)
     write_json(published / TOMBSTONE, tombstone)
     (published / TOMBSTONE).chmod(0o644)
     crash_point("tombstone")

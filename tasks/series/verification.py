@@ -36,7 +36,7 @@ class _Replay:
             self.persons |= dict.fromkeys(body["pooled"], "pooled")
         elif kind == "withdrawal":
             self.releases[body["release_id"]] = "withdrawn"
-            self.withdrawals.append(body)
+            self.withdrawals.append({name: value for name, value in body.items() if name != "by"})
         elif kind == "erasure":
             self.withdrawn_groups |= set(body["groups"])
             self.persons |= dict.fromkeys(body["survivors"], "survivor")

@@ -113,8 +113,8 @@ def _from_raters(released: Released) -> Learned:
     group, item, raters = (table.column(name).to_numpy() for name in table.column_names)
     shape = (len(released.sizes), released.n_columns)
     counts = sp.csr_array((raters, (group, item)), shape=shape)[:, released.columns].toarray()
-    c = int(np.gcd.reduce(raters)) if len(raters) else 1
-    shares = shares_of_groups(counts, released.sizes, max(c, 1))
+    c = int(raters.min()) if len(raters) else 1
+    shares = shares_of_groups(counts, released.sizes, c)
     blocks = ((shares[some], released.sizes[some].astype(np.float64)) for some in released.blocks())
     weights = ease.solve(gram_of_blocks(blocks, len(released.columns)), ease.RIDGE)
     return Learned(weights, lambda records: shares[records])

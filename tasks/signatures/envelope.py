@@ -16,9 +16,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tasks.errors import Refused
+from tasks.store import parse_json
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 SIGNATURE_BYTES = 64
+MOST_SIGNATURES = 16
 
 
 def pre_authentication_encoding(payload_type: str, payload: bytes) -> bytes:
@@ -53,8 +55,10 @@ def open_envelope(
     try:
         assert isinstance(envelope, dict)
         kind, signatures = envelope["payloadType"], envelope["signatures"]
-        payload = base64.b64decode(envelope["payload"], validate=True)
-        signed = [(str(one["keyid"]), base64.b64decode(one["sig"], validate=True)) for one in signatures]
+        payload = _decoded(envelope["payload"])
+        signed = [(str(one["keyid"]), _decoded(one["sig"])) for one in signatures]
+        if len(signed) > MOST_SIGNATURES:
+            raise ValueError
     except (AssertionError, LookupError, TypeError, ValueError, binascii.Error):
         raise _refused("the signature is no DSSE envelope") from None
     if kind != PAYLOAD_TYPE:
@@ -73,12 +77,20 @@ def open_envelope(
         names = ", ".join(f"{name[:16]}…" for name, _ in signed[:3]) or "nobody"
         raise _refused(f"no trusted key signed this release (signed by {names})")
     try:
-        content = json.loads(payload)
+        content = parse_json(payload)
     except ValueError:
         raise _refused("what was signed cannot be read") from None
     if not isinstance(content, dict):
         raise _refused("what was signed is no statement")
     return content, sorted(set(found))
+
+
+def _decoded(text: str) -> bytes:
+    """Return what is written in base64; refuse a second way to write the same bytes, so that no bit can change."""
+    data = base64.b64decode(text, validate=True)
+    if base64.b64encode(data).decode() != text:
+        raise ValueError
+    return data
 
 
 def _refused(what: str) -> Refused:

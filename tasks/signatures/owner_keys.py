@@ -100,7 +100,7 @@ class OwnerKeys:
         if not named and not keys:
             return None
         path = Path(named) if named else self._directory / f"{keys[-1]['keyid']}.pem"
-        key = _read_private(path)
+        key = read_private(path)
         name = key_id(key.public_key())
         known = next((one for one in keys if one["keyid"] == name), None)
         where, moment = f"signing key {name[:16]}…", _text(_now(now))
@@ -130,7 +130,8 @@ def sign_release(store: Store, published: Path) -> bool:
     return True
 
 
-def _read_private(path: Path) -> Ed25519PrivateKey:
+def read_private(path: Path) -> Ed25519PrivateKey:
+    """Read a private key; one that other accounts can read is refused."""
     if not path.is_file():
         raise UsageError(
             "there is no signing key", where=str(path), remedy="restore it, mount it, or run: murmur keys new"

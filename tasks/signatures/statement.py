@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.errors import Refused
-from tasks.store import digest, read_json
+from tasks.store import digest, read_published_json
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"  # the name of the format; nothing is fetched
 PREDICATE_TYPE = "urn:murmuration:release:v1"
@@ -14,8 +14,10 @@ SIGNATURE = "signature.json"
 
 def state_release(published: Path) -> dict[str, Any]:
     """Return the statement about the files in the directory of a release; its time is the manifest's."""
-    manifest = read_json(published / "manifest.json")
+    manifest = read_published_json(published / "manifest.json")
     names = sorted({"manifest.json", *manifest["files"]})
+    if any(Path(name).name != name for name in names):
+        raise ValueError("a file of the manifest lies elsewhere")
     return {
         "_type": STATEMENT_TYPE,
         "subject": [{"name": name, "digest": {"sha256": digest(published / name)}} for name in names],

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from tasks.errors import Refused, UsageError
 from tasks.signatures.envelope import key_id, open_envelope
 from tasks.signatures.statement import SIGNATURE, compare, signed_at
-from tasks.store import read_json
+from tasks.store import read_published_json
 
 LARGEST_FILE = 2**20  # a reader gets these files from strangers
 
@@ -61,7 +61,7 @@ def read_trusted(path: Path) -> dict[str, TrustedKey]:
         if path.read_bytes().lstrip().startswith(b"-----BEGIN"):
             keys = [TrustedKey(_public_of_pem(path.read_bytes()))]
         else:
-            keys = [_trusted(one) for one in read_json(path)["keys"]]
+            keys = [_trusted(one) for one in read_published_json(path)["keys"]]
     except (ValueError, LookupError, TypeError, AttributeError, UnsupportedAlgorithm):
         raise UsageError(
             "this is neither an Ed25519 public key in PEM form nor a list of keys",
@@ -87,7 +87,7 @@ def verify_signature(published: Path, trusted: dict[str, TrustedKey]) -> dict[st
     try:
         if path.stat().st_size > LARGEST_FILE:
             raise ValueError
-        envelope = read_json(path)
+        envelope = read_published_json(path)
     except (OSError, ValueError, RecursionError):
         raise Refused("the signature cannot be read", where=str(path), remedy="fetch it again") from None
     statement, signers = open_envelope(envelope, {name: key.public for name, key in trusted.items()})

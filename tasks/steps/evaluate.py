@@ -178,8 +178,7 @@ def _support(job: Job[Params, Inputs], drawn: _Drawn, work: Path) -> Path | None
     declared, shadow = job.params.declared, drawn.shadow
     if not declared.support:
         return None
-    rng = shadow.run.rng("support")
-    cells = Support.of_cohort(shadow.released, shadow.labels, declared.privacy["min_contributors"], rng)
+    cells = Support.of_cohort(shadow.released, shadow.labels, declared.privacy["min_contributors"])
     cells.write(work / SUPPORT)
     return work / SUPPORT
 

@@ -20,6 +20,7 @@ class Params(Settings):
 
     release: str
     retention_days: int
+    refused_days: int | None
 
 
 @dataclass(frozen=True)
@@ -31,14 +32,15 @@ class Inputs:
 
 def params(config: ReleaseConfig) -> Params:
     """Pick this step's settings."""
-    return Params(release=config.release.name, retention_days=config.release.retention_days)
+    asked = config.release
+    return Params(release=asked.name, retention_days=asked.retention_days, refused_days=asked.refused_days)
 
 
 def run(job: Job[Params, Inputs]) -> dict[str, Any]:
     """Publish the validated candidate, or find that it is published already."""
     code = code_version()
     manifest = publish(job.inputs.judged, job.published, job.private, job.store, job.progress, code=code)
-    sweep(job.store, job.params.release, job.params.retention_days)
+    sweep(job.store, job.params.release, job.params.retention_days, job.params.refused_days)
     return {
         **manifest["counts"],
         "published": str(job.published),

@@ -244,7 +244,7 @@ def _assemble(job: Job[Params, Inputs], request: Request, cohort: Cohort | None)
     inputs, budget = job.inputs, job.params.config.privacy.budget
     if inputs.statistics is not None and budget is not None:
         return synthetic_release(request, inputs.ingest, inputs.statistics, inputs.profiles, budget)
-    return assemble(request, inputs.ingest, cohort, job.out, job.rng("numbering"), job.rng("support"))
+    return assemble(request, inputs.ingest, cohort, job.out, job.rng("numbering"))
 
 
 def _thresholds(config: ReleaseConfig) -> dict[str, float]:

@@ -23,6 +23,7 @@ HELP = {
     "murmur_release_published_timestamp_seconds": "When the newest published snapshot was made.",
     "murmur_release_age_seconds": "Time since the newest published snapshot was made.",
     "murmur_snapshot_age_seconds": "Time since the day that the newest published snapshot is about.",
+    "murmur_source_seconds_left": "Time until the source deletes the first snapshot that is missing.",
     "murmur_verdict_passed": "Whether the newest verdict passed (1) or refused (0).",
     "murmur_verdict_attempts": "Attempts at the snapshot of the newest verdict.",
     "murmur_check_passed": "Whether a check of the newest verdict passed; only checks that apply.",
@@ -76,6 +77,10 @@ def _release(figures: Figures, config: ReleaseConfig, store: Store, now: datetim
     days = calendar(config, store, now)
     for state in STATES:
         figures.add("murmur_snapshots", sum(day.state == state for day in days), release=name, state=state)
+    left = [one.total_seconds() for day in days if day.is_open and (one := day.source_left(now)) is not None]
+    figures.add(
+        "murmur_source_seconds_left", min((one for one in left if one > 0), default=None), release=name
+    )
     published = [day for day in days if day.state == "published"]
     if published:
         newest = published[-1]

@@ -67,6 +67,21 @@ def test_settings_that_are_not_known_are_left_out(tmp_path, monkeypatch):
     monkeypatch.setattr(
         frontier, "_measure", lambda setting, config, run: {"cpu_seconds": 1.0, "k": config.privacy.k}
     )
-    found = frontier.measure(tmp_path, 0)
+    found = frontier.measure(tmp_path, 0, some, "abc")
     assert found["unknown"] == ["k = x"]
-    assert [row["k"] for row in found["rows"]] == [5]
+    assert [(row["k"], row["commit"]) for row in found["rows"]] == [(5, "abc")]
+
+
+def test_series_that_are_measured_again_replace_their_rows_alone(figures):
+    """Rows of other series stay, with the commit at which they were measured, in the order of the page."""
+    new = {"series": "support", "setting": "k = 20, support", "amount": 20, "commit": "def"}
+    again = frontier.merged(
+        {**figures, "unknown": ["epsilon = 1"]}, {"rows": [new], "unknown": []}, ["support"]
+    )
+    support = [row for row in again["rows"] if row["series"] == "support"]
+    assert support == [new]
+    assert {row["commit"] for row in again["rows"] if row["series"] == "padded"} == {"abc"}
+    assert again["unknown"] == ["epsilon = 1"]
+    names = [row["setting"] for row in again["rows"]]
+    assert names.index("k = 50") < names.index("k = 20, support") < names.index("epsilon = 3")
+    assert frontier.merged(None, {"rows": [new], "unknown": []}, ["support"])["rows"] == [new]

@@ -50,43 +50,40 @@ def count(released):
 
 
 def cells_by_rule(released):
-    """Return the published counts (0: blank), by a plain loop over the rule of docs/proofs/support.md: cells are left
-    out one by one, in a random order, while an attacker is too sure."""
-    sizes = np.bincount(released.group_of, minlength=released.n_groups)
-    counts, draw = count(released), np.random.default_rng(8)
+    """Return the published counts (0: blank), by a plain loop over the rule of docs/proofs/support.md: the highest of
+    all top codes with which no attacker is too sure. Groups are of one size and too few to have classes of activity."""
+    counts = count(released)
     shown = np.zeros_like(counts)
     for item in range(counts.shape[1]):
         own = counts[:, item]
-        may = (own >= C) & (2 * own <= sizes)
-        kept = may.copy()
-        for group in draw.permutation(np.flatnonzero(may)):
-            if not _too_sure(own, sizes, may, kept):
+        for top in [K + 1, *range(K, 0, -1)]:
+            if not _too_sure(own, top):
+                if top >= C:
+                    shown[:, item] = np.where(own >= top, top, own // C * C)
                 break
-            kept[group] = False
-        shown[kept, item] = own[kept] // C * C
     return shown
 
 
-def _too_sure(own, sizes, may, kept):
-    popularity = own.sum() / sizes.sum()
+def _too_sure(own, top):
+    """Whether somebody believes too much of counts shown with this top code: who knows them, or who knows the law."""
+    popularity = own.sum() / (K * len(own))
     limit = max(0.5, min(popularity + 0.1, (1 + popularity) / 2))
-    if (~kept).any() and own[~kept].sum() / sizes[~kept].sum() > limit + 1e-9:
+    if any(x > limit * K for x in own[own < top]):
         return True
-    apart = sum(n * (x / n - popularity) ** 2 for x, n in zip(own, sizes, strict=True))
-    spread = (apart / (popularity * (1 - popularity)) - (len(own) - 1)) / (sizes.sum() - len(own))
+    if top > K:
+        return False
+    if own[own >= top].sum() > limit * K * (own >= top).sum() + 1e-9:
+        return True
+    apart = sum(K * (x / K - popularity) ** 2 for x in own)
+    spread = (apart / (popularity * (1 - popularity)) - (len(own) - 1)) / (K * len(own) - len(own))
     spread = min(max(spread, 1e-4), 0.95)
     a, b = popularity * (1 / spread - 1), (1 - popularity) * (1 / spread - 1)
-    left_out = (may & ~kept).sum() / may.sum()
 
     def beta(one, other):
         return lgamma(one) + lgamma(other) - lgamma(one + other)
 
-    for n in sorted(set(sizes.tolist())):
-        chance = [comb(n, x) * exp(beta(a + x, b + n - x) - beta(a, b)) for x in range(n + 1)]
-        blank = [c * (left_out if C <= x <= n / 2 else 1) for x, c in enumerate(chance)]
-        if sum(x * c for x, c in enumerate(blank)) > limit * n * sum(blank) + 1e-12:
-            return True
-    return False
+    chance = [comb(K, x) * exp(beta(a + x, b + K - x) - beta(a, b)) for x in range(K + 1)]
+    return sum((x - limit * K) * chance[x] for x in range(top, K + 1)) > 0
 
 
 def write_support(published, cells):

@@ -278,8 +278,36 @@ def test_look(tmp_path, monkeypatch, hook, caplog):
     own.mkdir(parents=True)
     write_json(own / "verdict.json", {"passed": False})
     with caplog.at_level(logging.INFO, "murmur"):
-        assert look(config(webhook_connection="hook", late_hours=1)) == {"late": None, "sent": []}
+        assert look(config(webhook_connection="hook", late_hours=1)) == {
+            "late": None,
+            "expiring": {},
+            "sent": [],
+        }
     assert len(hook) == 1
+
+
+def test_every_expiring_snapshot_is_alerted_about(tmp_path, monkeypatch, hook):
+    """All that are missing, each with the day on which the source deletes it, whether or not it is the newest."""
+    from murmur_airflow import work
+
+    monkeypatch.setenv("MURMUR_STORE", str(tmp_path / "store"))
+
+    class Clock(datetime.datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return cls(2026, 3, 20, 6, 30, tzinfo=tz)
+
+    monkeypatch.setattr(work.datetime, "datetime", Clock)
+    watched = config(webhook_connection="hook", on=["expiring"], source_days=50, warning_days=31)
+    done = work.look(watched)
+    assert done["expiring"] == {"2026-02-01": "2026-03-23", "2026-03-01": "2026-04-20"}
+    assert done["sent"] == ["webhook", "webhook"] or done["sent"] == ["log", "webhook"] * 2
+    assert [(one["event"], one["snapshot"], one["source_until"]) for _, _, one in hook] == [
+        ("expiring", "2026-02-01", "2026-03-23"),
+        ("expiring", "2026-03-01", "2026-04-20"),
+    ]
+    assert watched.alerts.looks_daily
+    assert not config(on=["expiring"]).alerts.looks_daily
 
 
 @pytest.mark.parametrize(

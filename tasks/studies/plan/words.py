@@ -46,6 +46,13 @@ def outcome(trial: dict[str, Any]) -> str:
     return f"refused: {', '.join(trial['failed']) or trial['why']}"
 
 
+SYNTHETIC = "dp-synthetic"
+CHOOSE_ELSEWHERE = (
+    "The figures of dp-synthetic were measured on these data: a choice of epsilon or of other settings by them is not "
+    "covered by epsilon. Choose on other data, such as public ones."
+)
+
+
 def other_ways(answer: dict[str, Any]) -> str | None:
     """Say which other ways to release pass; None where none was tried. What they promise differs, so none is chosen."""
     tried, left_out = answer["others"], answer["others_left_out"]
@@ -55,7 +62,10 @@ def other_ways(answer: dict[str, Any]) -> str | None:
     said = f"Other ways to release, tried once each: {', '.join(passed) if passed else 'none'} passed"
     if left_out:
         said += f"; no time for {', '.join(left_out)}"
-    return f"{said}. What they promise differs, so the choice is yours; see docs/methods.md and docs/dp.md."
+    said += ". What they promise differs, so the choice is yours; see docs/methods.md and docs/dp.md."
+    if any(one["entry"].startswith(SYNTHETIC) for one in tried):
+        said += f" {CHOOSE_ELSEWHERE}"
+    return said
 
 
 def lists(trial: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from checks.attacks import link_recovery
 from checks.recovery.cell_baseline import CellBaseline
-from checks.recovery.flagged_links import Flags, _places_of_largest, flag_links, rare_items
+from checks.recovery.flagged_links import Flags, flag_links, rare_items
 from checks.recovery.rare_baseline import extend_rare_baseline, fit_rare_baseline
 from checks.recovery.rating_model import fit_taste
 from checks.recovery.real_cells import RealCells
@@ -106,19 +106,6 @@ def test_flags_are_the_highest_scores_whatever_the_blocks(opened):
         assert len(first.of_groups) in (0, len(whole))
         inside = first.of_groups[first.of_groups >= 0]
         assert np.isin(inside % opened.release.n_items, items).all()
-
-
-@pytest.mark.parametrize("values", ["different", "mostly equal", "mostly closed"])
-def test_the_largest_of_many_values(values):
-    """A sample that shows which values are too small changes nothing, also where most are equal."""
-    flat = np.random.default_rng(3).normal(size=50_000).astype(np.float32)
-    if values == "mostly equal":
-        flat[300:] = 9
-    if values == "mostly closed":
-        flat[80:] = -np.inf
-    found = _places_of_largest(flat, 100)
-    assert len(set(found.tolist())) == 100
-    assert np.sort(flat[found]).tolist() == np.sort(flat)[-100:].tolist()
 
 
 def test_taste_never_sees_the_attacked_people():

@@ -59,6 +59,29 @@ def test_new_cohort(series):
     assert results(case)["differencing"].applicable
 
 
+@pytest.mark.parametrize("k", [20, 50])
+def test_new_cohort_of_large_groups(tmp_path, k):
+    """Half a step of rounding is k half steps in a group's sum; the attack knows, and its control is not dead."""
+    series = ms.Series.start(tmp_path / "store", people=800, k=k)
+    series.publish(series.cohort(range(400)))
+    case = series.judge(series.groups + series.cohort(range(400, 800)))
+    result = run_check(registered()["differencing"], case, 0)
+    assert result.passed
+    assert not result.void
+    assert result.applicable
+
+
+def test_new_person_in_a_large_group(tmp_path):
+    """One newcomer in a group of 50 is refused, though rounding hides whose ratings were added."""
+    series = ms.Series.start(tmp_path / "store", people=800, k=50)
+    series.publish(series.cohort(range(400)))
+    first, *others = series.groups
+    joined = series.mean_of([*first.members, 500])
+    result = run_check(registered()["differencing"], series.judge([joined, *others]), 0)
+    assert not result.passed
+    assert not result.void
+
+
 def test_new_cohort_with_new_items(tmp_path):
     series = ms.Series.start(tmp_path / "store")
     series.n_items = 50

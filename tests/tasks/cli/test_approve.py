@@ -10,8 +10,6 @@ import pytest
 
 from checks.result import CheckResult, Verdict
 from tasks.cli import main
-from tasks.config import load
-from tasks.errors import UsageError
 from tasks.series import publication
 from tasks.steps import validate
 from tasks.store import digest, read_json, write_json
@@ -196,10 +194,71 @@ def test_without_approval_the_same_code_publishes_at_once(candidate, tmp_path, c
         assert digest(published(tmp_path / "other") / file) == digest(published(tmp_path / "store") / file)
 
 
-@pytest.mark.parametrize("line", ['approvers = ["ann"]', "approvals = 2"])
-def test_signatures_are_not_silently_ignored(tmp_path, line):
-    """Approval by signatures is not built yet: a file that asks for it is refused."""
+@pytest.fixture
+def several(candidate, waiting, tmp_path):
+    """Let ann and bob sign before anything is published; return the release file and their keys."""
+    store = tmp_path / "store"
     config = tmp_path / "signed.toml"
-    config.write_text(CONFIG.format(approval=f"true\n{line}"))
-    with pytest.raises(UsageError, match="unknown key"):
-        load(config)
+    config.write_text(CONFIG.format(approval='false\napprovers = ["ann", "bob"]'))
+    keys = {}
+    for name in ("ann", "bob", "eve"):
+        keys[name] = tmp_path / f"{name}.pem"
+        assert main(["keys", "person", str(keys[name])]) == 0
+        if name != "eve":
+            assert main(["keys", "trust", name, f"{keys[name]}.pub", "--store", str(store)]) == 0
+    return config, keys
+
+
+def test_several_approvers_sign_and_another_person_publishes(
+    several, candidate, tmp_path, capsys, monkeypatch
+):
+    """The whole way on the command line; at each point before the last nothing is public."""
+    (config, keys), store = several, tmp_path / "store"
+    stub_gate(monkeypatch, passes=True)
+    again = ("run", config, "--snapshot", "2026-01-01", "--store", store)
+    code, answer, err = murmur(capsys, *again)
+    assert (code, answer["status"]) == (3, "refused")
+    assert "2 approvers must sign this candidate, and 0 did" in answer["why"]
+    assert answer["candidate"]
+    assert "--key FILE" in err
+    assert murmur(capsys, "approve", candidate)[0] == 3  # without a key, as where one person is enough
+    assert not (candidate.parents[2] / "approval.json").exists()
+    code, answer, _ = murmur(capsys, "approve", candidate, "--key", keys["eve"])
+    assert (code, "not one of an approver" in answer["error"]["what"]) == (2, True)
+    code, answer, _ = murmur(capsys, "approve", candidate, "--key", keys["ann"])
+    assert (code, answer["approved_by"], answer["next"]) == (0, ["ann"], "1 more must sign")
+    assert murmur(capsys, *again)[0] == 3
+    code, answer, _ = murmur(capsys, "approve", candidate, "--key", keys["bob"])
+    assert (answer["status"], answer["approved_by"], answer["not_counted"]) == ("signed", ["ann", "bob"], [])
+    assert not (store / "published").exists()
+    code, answer, _ = murmur(capsys, *again)
+    assert (code, answer["status"]) == (0, "published")
+    assert murmur(capsys, *again)[1]["already_published"]
+
+
+def test_who_triggered_the_run_cannot_sign(several, candidate, tmp_path, capsys, monkeypatch):
+    (config, keys), store = several, tmp_path / "store"
+    stub_gate(monkeypatch, passes=True)
+    monkeypatch.setattr("tasks.data.actor.account_name", lambda: "bob")
+    assert murmur(capsys, "run", config, "--snapshot", "2026-01-01", "--store", store)[0] == 3
+    code, answer, _ = murmur(capsys, "approve", candidate, "--key", keys["bob"])
+    assert (code, "bob triggered a run" in answer["error"]["what"]) == (3, True)
+    assert not list(candidate.parents[2].glob("approvals/*"))
+
+
+def test_a_release_file_without_the_rule_is_refused(several, candidate, tmp_path, capsys, monkeypatch):
+    """Whoever may write release files could otherwise let a release out alone."""
+    (config, _), store = several, tmp_path / "store"
+    stub_gate(monkeypatch, passes=True)
+    assert murmur(capsys, "run", config, "--snapshot", "2026-01-01", "--store", store)[0] == 3
+    config.write_text(CONFIG.format(approval="false"))
+    code, answer, _ = murmur(capsys, "run", config, "--snapshot", "2026-01-01", "--store", store)
+    assert code == 2
+    assert "asks for no approval, and the store has the rule 2 of ann, bob" in answer["error"]["what"]
+    assert not (store / "published").exists()
+
+
+def test_a_key_without_a_rule_is_wrong_usage(candidate, tmp_path, capsys):
+    main(["keys", "person", str(tmp_path / "ann.pem")])
+    code, answer, _ = murmur(capsys, "approve", candidate, "--key", tmp_path / "ann.pem")
+    assert (code, "no approvers" in answer["error"]["what"]) == (2, True)

@@ -1,4 +1,6 @@
-"""Test which counts of raters may be published: hand-worked items, and what holds for any counts."""
+"""Test what is shown of counts of raters: hand-worked items, and what holds for any counts."""
+
+import itertools
 
 import numpy as np
 import pytest
@@ -11,8 +13,10 @@ from tasks.kernels.support import (
     _beta_binomial,
     activity_classes,
     limits,
-    published_cells,
+    shown_counts,
     spread_of_items,
+    strata_of_groups,
+    top_codes,
 )
 
 
@@ -22,55 +26,81 @@ def counted(table, sizes):
     return Counts(group, item, table[group, item], np.asarray(sizes), table.shape[1])
 
 
+def shown(table, sizes, c=3):
+    """Return what is shown as a table; 0: blank."""
+    counts = counted(table, sizes)
+    found = np.zeros(np.shape(table), int)
+    found[counts.group, counts.item] = shown_counts(counts, c)
+    return found
+
+
 def test_limits_by_hand():
     found = limits(np.array([0.0, 0.3, 0.45, 0.8, 0.9, 1.0]))
     assert found == pytest.approx([0.5, 0.5, 0.55, 0.9, 0.95, 1.0])
 
 
-def drawn(seed=0):
-    return np.random.default_rng(seed)
-
-
-def test_counts_between_c_and_half_of_the_group_are_published():
-    """Forty groups of ten; a rare item: 2, 3, 4, 5 and 6 raters in five groups, nobody elsewhere."""
+def test_counts_from_c_on_are_shown_rounded_down():
+    """Forty groups of twenty; a rare item: 2 to 6 raters in five groups, and half of the members of one."""
     table = np.zeros((40, 1), int)
-    table[:5, 0] = [2, 3, 4, 5, 6]
-    counts = counted(table, [10] * 40)
-    shown = published_cells(counts, 3, drawn())
-    assert counts.raters[shown].tolist() == [3, 4, 5]
+    table[:6, 0] = [2, 3, 4, 5, 6, 10]
+    assert shown(table, [20] * 40)[:6, 0].tolist() == [0, 3, 3, 3, 6, 9]
 
 
-def test_an_item_of_all_or_half_of_the_groups_leaves_the_half_out():
-    """One group of ten rated the item, half of six others: with the blank cells the limit is (65 / 70 ...).
+def test_a_count_above_half_of_the_group_shows_the_top_code():
+    """Twelve groups of twenty: 14, 9, 7, 6 raters, and 1 in each of eight. Popularity is .18, so the limit 1/2.
 
-    Popularity is 40 / 70 = .571, the limit .671. One group alone has the share 1; with m others (10 + 5m) / (10 + 10m)
-    is at most .671 from m = 2 on.
+    From 9 on: 23 of 40 are above it; from 7 on 30 of 60 are not. Fitted to these counts, the law expects .448 of the
+    members of a group with 6 or more to be raters, and .513 with 7 or more: the top code is 6.
     """
-    table = np.full((7, 1), 5)
-    table[0, 0] = 10
-    counts = counted(table, [10] * 7)
-    assert int(published_cells(counts, 3, drawn()).sum()) <= 4
+    table = np.array([14, 9, 7, 6] + [1] * 8)[:, None]
+    popularity, correlation = spread_of_items(counted(table, [20] * 12))
+    strength = 1 / correlation[0] - 1
+    chance = betabinom.pmf(np.arange(21), 20, popularity[0] * strength, (1 - popularity[0]) * strength)
+
+    def expected(least):
+        return chance[least:] @ np.arange(least, 21) / chance[least:].sum() / 20
+
+    largest = max(t for t in (1, 6, 7) if expected(t) <= 0.5)
+    assert shown(table, [20] * 12)[:, 0].tolist()[:4] == [min(x, largest) for x in (14, 9, 7, 6)]
+    assert not shown(table, [20] * 12)[4:].any()
 
 
-def test_as_few_as_possible_are_left_out():
-    """Of 40 groups of twenty 12 have 15 raters, the others 8. Popularity is .505, the limit .605.
+def test_between_two_counts_that_occur_the_top_code_is_the_largest():
+    """Two groups of ten with 4 and 6 raters, ten without any: popularity .08, and 10 of 20 from 4 on is the limit."""
+    table = np.array([6, 4] + [0] * 10)[:, None]
+    assert top_codes(counted(table, [10] * 12))[0] <= 4
 
-    (180 + 8m) / (240 + 20m) is at most .605 from m = 9 on; the beta-binomial law needs fewer.
-    """
-    table = np.array([15] * 12 + [8] * 28)[:, None]
-    counts = counted(table, [20] * 40)
-    assert int((180 + 8 * 8) > 0.605 * (240 + 160)) == 1
-    assert int((180 + 8 * 9) > 0.605 * (240 + 180)) == 0
-    shown = published_cells(counts, 3, drawn())
-    # Both activity classes and the whole are examined; groups of one class of activity have one count here.
-    assert (28 - shown.sum()) >= 9
-    assert set(counts.raters[shown].tolist()) <= {8}
+
+def test_counts_from_the_top_code_on_show_it_though_they_would_be_rounded_lower():
+    """With a top code of 10, both 10 and 11 show 10, not 9: all of them must look the same."""
+    for seed in range(20):
+        draw = np.random.default_rng(seed)
+        table = draw.binomial(20, draw.beta(1.2, 1.8, (60, 1)))
+        top = top_codes(counted(table, [20] * 60))[0]
+        found = shown(table, [20] * 60)
+        if top >= 3:
+            assert (found[table >= top] == top).all()
+            assert (found[(table < top) & (table >= 3)] < top).all()
+
+
+def test_where_the_top_code_would_be_below_c_nothing_is_shown():
+    """All members of one group of ten, two in each of three: the limit is 1/2, and all ten of the one group alone are
+    above it; together with the three it is 16 of 40, but fewer than c."""
+    table = np.array([10] + [2] * 3 + [0] * 30)[:, None]
+    assert 0 <= top_codes(counted(table, [10] * 34))[0] <= 2
+    assert not shown(table, [10] * 34).any()
 
 
 def test_classes_of_activity():
     table = np.repeat(np.arange(1, 41), 1)[:, None]
     assert np.bincount(activity_classes(counted(table, [50] * 40))).tolist() == [10, 10, 10, 10]
     assert activity_classes(counted(table[:39], [50] * 39)).max() == 0
+
+
+def test_sizes_that_few_groups_have_are_one_stratum():
+    sizes = [20] * 12 + [21] * 10 + [22, 23, 24]
+    _, _, by_size = strata_of_groups(counted(np.ones((25, 1), int), sizes))
+    assert sorted(np.bincount(by_size).tolist()) == [3, 10, 12]
 
 
 def test_beta_binomial_is_scipys():
@@ -98,44 +128,55 @@ def test_spread_by_moments():
 
 @st.composite
 def tables(draw):
-    groups, items = draw(st.integers(2, 12)), draw(st.integers(1, 4))
-    sizes = draw(st.lists(st.integers(10, 19), min_size=groups, max_size=groups))
-    cells = [[draw(st.integers(0, n)) for _ in range(items)] for n in sizes]
-    return np.array(cells), np.array(sizes)
+    """Draw groups, few or so many that they have classes of activity, and items of any popularity."""
+    groups, items = draw(st.sampled_from([1, 2, 5, 12, 45])), draw(st.integers(1, 4))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    sizes = rng.integers(10, draw(st.sampled_from([11, 13, 20])), groups)
+    rate = np.where(
+        rng.random((groups, items)) < 0.5, rng.random((groups, items)), rng.random(items)[None, :]
+    )
+    rate[:, 0] = draw(st.sampled_from([0, 0.5, 1])) if draw(st.booleans()) else rate[:, 0]
+    return rng.binomial(sizes[:, None], rate), sizes
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(tables())
-def test_no_blank_cell_is_more_certain_than_allowed(given_counts):
+def test_no_cell_is_more_certain_than_allowed(given_counts):
+    """The posterior of who knows all counts of an item is the mean of the cells that show the same, in every stratum;
+    by a plain loop."""
     table, sizes = given_counts
-    counts = counted(table, sizes)
-    shown = np.zeros(table.shape, bool)
-    kept = published_cells(counts, 3, drawn())
-    shown[counts.group[kept], counts.item[kept]] = True
-    assert (2 * table[shown] <= np.broadcast_to(sizes[:, None], table.shape)[shown]).all()
-    assert (table[shown] >= 3).all()
-    for item in range(table.shape[1]):
-        blank = ~shown[:, item]
-        popularity = table[:, item].sum() / sizes.sum()
-        if blank.any():
-            believed = table[blank, item].sum() / sizes[blank].sum()
-            assert believed <= limits(np.array([popularity]))[0] + 1e-9
+    found = shown(table, sizes)
+    strata = list(strata_of_groups(counted(table, sizes)))
+    assert not found[table < 3].any()
+    assert (found <= table).all()
+    for item, labels in itertools.product(range(table.shape[1]), strata):
+        if not found[:, item].any():
+            continue
+        assert (found[table[:, item] >= 3, item] >= 3).all(), (
+            "where an item shows counts, blank means below c"
+        )
+        highest = found[:, item].max()
+        for stratum in np.unique(labels):
+            inside = labels == stratum
+            limit = limits(np.array([table[inside, item].sum() / sizes[inside].sum()]))[0]
+            for value in np.unique(found[inside, item]):
+                same = inside & (found[:, item] == value)
+                assert table[same, item].sum() <= limit * sizes[same].sum() + 1e-6
+                if value < highest:
+                    assert (table[same, item] <= limit * sizes[same] + 1e-6).all()
+                    assert (table[same, item] // 3 * 3 == value).all()
 
 
-def test_blank_cells_are_exchangeable():
-    """Three groups of ten, one item, counts 8, 3 and 3: one of the 3s is left out. Whichever cells are blank, the 8 is
-    in the first of them as often as in the second: what is published does not distinguish them."""
-    seen = {}
-    for high in range(3):
-        table = np.full((3, 1), 3)
-        table[high, 0] = 8
-        for seed in range(300):
-            shown = published_cells(counted(table, [10] * 3), 3, drawn(seed))
-            blank = tuple(np.flatnonzero(~shown).tolist())
-            seen.setdefault(blank, []).append(high)
-    pairs = {blank: where for blank, where in seen.items() if len(blank) == 2}
-    assert len(pairs) == 3
-    for (first, second), where in pairs.items():
-        share = np.mean(np.array(where) == first)
-        assert set(where) == {first, second}
-        assert abs(share - 0.5) < 0.12
+@settings(max_examples=50, deadline=None)
+@given(tables(), st.integers(0, 2**32))
+def test_groups_that_show_the_same_can_exchange_their_counts(given_counts, seed):
+    """The proof's exchange: two cells of one item and size that show the same, in one class of activity or with their
+    classes exchanged, give the same publication."""
+    table, sizes = given_counts
+    table, sizes = table[:, :1], sizes
+    found, rng = shown(table, sizes), np.random.default_rng(seed)
+    for size, value in itertools.product(np.unique(sizes), np.unique(found)):
+        same = np.flatnonzero((sizes == size) & (found[:, 0] == value))
+        exchanged = table.copy()
+        exchanged[same] = table[rng.permutation(same)]
+        assert (shown(exchanged, sizes) == found).all()

@@ -8,7 +8,7 @@ import pytest
 from tasks.cli import main
 from tasks.config import parse
 from tasks.errors import UsageError
-from tasks.series.calendar import STATES, calendar, describe_calendar
+from tasks.series.calendar import STATES, calendar, describe_calendar, expiring
 from tasks.series.cohort import SeriesParams, due_before
 from tasks.series.schedule import due_moments
 from tasks.series.withdrawal import withdraw
@@ -149,3 +149,65 @@ def test_the_command_prints_all_release_files_and_names_those_that_cannot_be_use
     out = capsys.readouterr().out
     assert "not due yet" in out
     assert max(map(len, out.splitlines())) <= 80
+
+
+def test_every_missing_snapshot_is_found_before_the_source_deletes_it(store):
+    """By a look once a day at 6:30, whatever the hour of the schedule, with the shortest times that are allowed."""
+    for hour in (0, 5, 7, 23):
+        for source_days, warning_days in ((2, 1), (3, 1), (9, 7), (30, 7)):
+            watched = watching(
+                f"59 {hour} * * *", source_days, warning_days, start_date=datetime.date(2026, 5, 1)
+            )
+            found: dict[str, list[datetime.timedelta]] = {}
+            for day in range(40):
+                now = datetime.datetime(2026, 5, 1, 6, 30, tzinfo=datetime.UTC) + datetime.timedelta(days=day)
+                for one, left in expiring(watched, store, now):
+                    found.setdefault(one.snapshot.isoformat(), []).append(left)
+            due = [f"2026-05-{day:02}" for day in range(1, 10)]
+            assert set(due) <= found.keys()
+            for times in found.values():
+                assert all(
+                    datetime.timedelta() < left <= datetime.timedelta(days=warning_days) for left in times
+                )
+                assert len(times) <= warning_days
+
+
+def watching(schedule, source_days, warning_days, **release):
+    tables = {
+        "release": {"name": "films", "schedule": schedule, **release},
+        "source": {"format": "synthetic"},
+        "privacy": {"k": 2},
+        "series": {"population": POPULATION, "min_cohort": 4},
+        "alerts": {"source_days": source_days, "warning_days": warning_days},
+    }
+    return parse(tables)
+
+
+def test_only_missing_snapshots_expire(store, tmp_path):
+    """Published, withdrawn and refused ones do not; one that was begun and has no verdict does."""
+    publish(store, tmp_path, "2026-01-01", ["u1", "u2", "u3", "u4"], ITEMS)
+    publish(store, tmp_path, "2026-02-01", ["u5", "u6", "u7", "u8"])
+    withdraw(store, POPULATION, "films", "2026-02-01", "a column was wrong")
+    own = store.root / "private" / "films"
+    (own / "2026-03-01").mkdir()
+    write_json(own / "2026-03-01" / "verdict.json", {"passed": False, "failed": ["utility"]})
+    (own / "2026-04-01" / "work").mkdir(parents=True)
+    watched = watching("0 3 1 * *", 160, 160)
+    found = expiring(watched, store, NOW)
+    assert [day.snapshot.isoformat() for day, _ in found] == ["2026-04-01", "2026-05-01", "2026-06-01"]
+    assert found[0][1] == datetime.datetime(2026, 9, 8, tzinfo=datetime.UTC) - NOW
+    days = {one.snapshot.isoformat(): one for one in calendar(watched, store, NOW)}
+    assert days["2026-05-01"].note == "the source deletes it on 2026-10-08"
+    assert days["2026-01-01"].note == ""
+    assert days["2026-01-01"].to_json()["source_until"] == "2026-06-10"
+    late = datetime.datetime(2026, 10, 8, tzinfo=datetime.UTC)
+    days = {one.snapshot.isoformat(): one for one in calendar(watched, store, late)}
+    assert days["2026-05-01"].note == "the source deleted it on 2026-10-08"
+    assert "2026-05-01" not in [day.snapshot.isoformat() for day, _ in expiring(watched, store, late)]
+    assert expiring(config(), store, NOW) == []  # a source that deletes nothing
+    json.dumps(describe_calendar(watched, store, NOW), allow_nan=False)
+
+
+def test_a_source_that_deletes_on_the_same_day_is_refused():
+    with pytest.raises(UsageError, match=r"alerts\.source_days"):
+        watching("0 3 1 * *", 1, 7)

@@ -120,6 +120,7 @@ def test_other_ways_are_tried_in_the_time_that_is_left_and_none_is_chosen(plan, 
     assert ("predictive-padded", True) in asked
     assert "0.200 / – / 0.100" in page.read_text()
     assert "the choice is yours" in page.read_text()
+    assert "Choose on other data" in page.read_text()
 
 
 def test_other_ways_without_time_are_named(plan):
@@ -166,3 +167,12 @@ def test_a_real_search_on_few_people(tmp_path, monkeypatch, capsys):
     assert "1 of 1 settings were tried" in " ".join(out.split())
     assert not list((tmp_path / "store").rglob("attempts.json"))  # a trial is no attempt
     assert not (tmp_path / "store" / "published").exists()
+
+
+def test_settings_of_synthetic_rows_are_not_searched_on_their_own_data(plan):
+    method = '[privacy]\nmethod = "dp-synthetic"\n[privacy.budget]\nepsilon = 3.0\n'
+    plan.file.write_text(FILE.partition("[privacy]")[0] + method)
+    code, answer, asked = plan(lambda k, c, step: ([], step))
+    assert (code, asked) == (2, [])
+    assert "not searched on the ratings that they are released of" in answer["error"]["what"]
+    assert "other data" in answer["error"]["remedy"]

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tasks.cli import main
-from tasks.config import parse
+from tasks.config import Alerts, parse
 from tasks.store import STEP_TIMES, Store, read_json, write_json
 from tasks.telemetry.openmetrics import metrics
 from tests.tasks.series.made_series import POPULATION, make_candidate, publish_candidate
@@ -105,3 +105,13 @@ def test_command_writes_the_file_at_once(store, tmp_path, capsys):
     capsys.readouterr()
     assert main(["metrics", str(release), "--store", str(store.root)]) == 0
     assert capsys.readouterr().out.endswith("# EOF\n")
+
+
+def test_time_until_the_source_deletes_what_is_missing(store):
+    """March is missing and kept for 30 days; what is there, or can never be made again, does not count."""
+    watched = config().model_copy(update={"alerts": Alerts(source_days=30)})
+    name = ("murmur_source_seconds_left", "films")
+    assert read(metrics([watched], store, NOW))[name] == 21 * 86400
+    assert name not in read(metrics([config()], store, NOW))
+    gone = datetime.datetime(2026, 3, 31, tzinfo=datetime.UTC)
+    assert name not in read(metrics([watched], store, gone))

@@ -1,0 +1,67 @@
+"""Run seeded schedules of publishers, a backfill, an eraser and crashes on a simulated machine.
+
+`make simulate N=100000` runs more; `make simulate SEED=17` repeats one and prints its trace.
+"""
+
+import os
+
+import pytest
+
+from tests.simulation.baton import Crash
+from tests.simulation.machine import simulated
+from tests.simulation.planted import FAULTS
+from tests.simulation.schedule import Simulator
+
+pytestmark = pytest.mark.slow
+
+SCHEDULES = int(os.environ.get("MURMUR_SCHEDULES", "400"))
+MOST_TRIES = 400
+
+
+@pytest.fixture(scope="module")
+def simulator():
+    made = Simulator()
+    with simulated(made.machine):
+        made.prepare()
+        yield made
+
+
+def test_what_must_hold_holds(simulator):
+    """No schedule breaks an invariant, and the schedules are such that they could."""
+    crashes, releases = {"kill": 0, "power": 0}, 0
+    for seed in range(SCHEDULES):
+        outcome = simulator.run(seed)
+        assert outcome.problem is None, f"make simulate SEED={seed}: {outcome.problem}"
+        releases += outcome.releases
+        for kind, number in outcome.crashes.items():
+            crashes[kind] += number
+    assert min(crashes.values()) > SCHEDULES / 10
+    assert releases > SCHEDULES
+
+
+def test_a_seed_is_a_schedule(simulator):
+    """The same seed gives the same steps in the same order, whatever ran before."""
+    one = simulator.run(5)
+    simulator.run(6)
+    assert simulator.run(5) == one
+    assert len(one.trace) > 50
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_planted_fault_is_found(simulator, name):
+    """Each mistake in the code is found by some schedule."""
+    for outcome in outcomes(simulator, FAULTS[name]):
+        if outcome.problem is not None and FAULTS[name].words in outcome.problem:
+            return
+    pytest.fail("no schedule found it")
+
+
+def outcomes(simulator, fault):
+    """Yield the outcomes of schedules with a fault, until nobody wants more."""
+    for number in range(1, MOST_TRIES):
+        crash = Crash("power", number, counts_weighty_steps=True) if fault.alone else None
+        with fault.plant():
+            outcome = simulator.run(7 if fault.alone else number, fault.alone, crash)
+        yield outcome
+        if fault.alone and not outcome.crashes:
+            return  # the step is beyond the last
