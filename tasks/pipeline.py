@@ -413,7 +413,7 @@ def _open_inputs(kind: type, places: Mapping[str, Path]) -> Any:
 def _finished(out: Path, key: str, storage: Storage) -> dict[str, Any] | None:
     """Return the reference to a finished step (paths, digests and counts, never data), None where there is none."""
     closing = out / "step.json"
-    storage.fetch(out, closing.name)
+    storage.fetch(out, whole=False)
     if not closing.exists():
         return None
     step = read_json(closing)

@@ -50,6 +50,7 @@ def judge(
     with explained():
         try:
             reference = _run("validate", config, snapshot)
+            store.storage.fetch(candidate.parent)  # where an earlier result was used, it may be elsewhere
         except Refused as refusal:
             verdict = _verdict(candidate, store, name, snapshot)
             if verdict is None or verdict["passed"]:  # refused before the gate reached a verdict

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from tasks.cli._command import DONE, REFUSED, CommandResult, add_store
+from tasks.cli._command import DONE, REFUSED, CommandResult, add_store, local_store
 
 HELP = "back up the private part of a store (ledgers, keys, memberships), or restore it"
 
@@ -24,12 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> CommandResult:
     """Do what was asked; a restored ledger that is older than the store ends with exit code 3."""
     from tasks.series import backup
-    from tasks.store import Store
 
     file = Path(options.file)
     if options.action == "check":
         return CommandResult(backup.check(file))
     if options.action == "create":
-        return CommandResult(backup.create(Store(options.store), file))
-    answer = backup.restore(Store(options.store), file)
+        return CommandResult(backup.create(local_store(options.store), file))
+    answer = backup.restore(local_store(options.store), file)
     return CommandResult(answer, REFUSED if answer["forgotten"] else DONE)

@@ -35,7 +35,8 @@ def run(options: argparse.Namespace) -> CommandResult:
     with tempfile.TemporaryDirectory(prefix="murmur-verify-") as place:
         copy = Path(place) / name / snapshot
         copy.mkdir(parents=True)
-        copy_objects(options.published, copy)
+        if not copy_objects(options.published, copy):
+            raise UsageError("there is no release here", where=options.published, remedy="check the address")
         result = _verify(copy, options.key)
     answer = json.loads(json.dumps(result.answer).replace(str(copy), options.published))
     return CommandResult(answer, result.exit_code, result.end)

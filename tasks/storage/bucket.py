@@ -30,11 +30,18 @@ class Bucket:
 
     def entries(self, below: str = "") -> dict[str, str]:
         """Return the entity tag of every object below a name."""
+        return {name: tag for name, (tag, _) in self.dated_entries(below).items()}
+
+    def dated_entries(self, below: str = "") -> dict[str, tuple[str, float]]:
+        """Return entity tag and time of change of every object below a name."""
         place = f"{self._base}/{below}".rstrip("/")
         with self._explained(below):
             found = self._files.find(place, detail=True)
         cut = len(self._base) + 1
-        named = {name[cut:]: str(facts["ETag"]).strip('"') for name, facts in found.items()}
+        named = {
+            name[cut:]: (str(facts["ETag"]).strip('"'), facts["LastModified"].timestamp())
+            for name, facts in found.items()
+        }
         if any(part in ("", ".", "..") for name in named for part in name.split("/")):
             raise UsageError(
                 "an object has a name that is no file's",

@@ -38,7 +38,7 @@ class LocalStorage:
     def save(self, place: Path) -> None:
         """Do nothing: what was written is stored."""
 
-    def fetch(self, result: Path, name: str | None = None) -> None:
+    def fetch(self, result: Path, *, whole: bool = True) -> None:
         """Do nothing: the result of a step is there."""
 
     def fetch_shared(self, file: Path) -> None:

@@ -13,6 +13,8 @@ files differ:
 """
 
 import contextlib
+import json
+import os
 import shutil
 import threading
 from collections.abc import Iterable
@@ -54,13 +56,9 @@ class ObjectStorage:
     def refresh(self) -> None:
         """Copy here what others have stored since, and remove what they have removed; results of steps stay away."""
         with self._mutex:
-            entries = self._bucket.entries()
-            names = set(entries)
-            for name in names:
-                if is_of_result(
-                    name
-                ):  # its directory is here, so that who looks for results finds that there is one
-                    self._directory("/".join(name.split("/")[:WORK_PARTS]))
+            dated = self._bucket.dated_entries()
+            entries, names = {name: tag for name, (tag, _) in dated.items()}, set(dated)
+            self._show_results({name: changed for name, (_, changed) in dated.items() if is_of_result(name)})
             wanted = {name for name in names if _is_copied(name) and _is_offered(name, names)}
             for name in [one for one in self._stored if one not in wanted and _is_copied(one)]:
                 if self._is_unchanged(name):
@@ -148,19 +146,25 @@ class ObjectStorage:
 
     # Results of steps
 
-    def fetch(self, result: Path, name: str | None = None) -> None:
-        """Copy the result of a step here, as its step.json lists it; with `name`, this file alone."""
+    def fetch(self, result: Path, *, whole: bool = True) -> None:
+        """Copy the result of a step here, as its step.json lists it; else step.json alone."""
         if not self._is_result(result):
             return
         with self._mutex:
             below = self._name(result)
             entries = self._bucket.entries(below)
-            if name is not None:
-                entries = {one: tag for one, tag in entries.items() if one == f"{below}/{name}"}
-                if not entries:
-                    (result / name).unlink(missing_ok=True)
-            lacking = [one for one in sorted(entries, key=_last) if not self._is_known(one, entries[one])]
-            self._get_all({one: entries[one] for one in lacking})
+            for one in [one for one in self._stored if one.startswith(f"{below}/") and one not in entries]:
+                (self.root / one).unlink(missing_ok=True)  # of an earlier result
+                del self._stored[one]
+            closing = f"{below}/step.json"
+            if closing in entries and not self._is_known(closing, entries[closing]):
+                self._get_all({closing: entries[closing]})
+            if not whole:
+                return
+            files = json.loads((self.root / closing).read_text())["files"] if closing in entries else {}
+            lacking = {one: tag for one, tag in entries.items() if not self._is_known(one, tag)}
+            # Compared with what step.json says: another run of this step may be replacing the files.
+            self._get_all(lacking, {f"{below}/{one}": content for one, content in files.items()})
 
     def fetch_shared(self, file: Path) -> None:
         """Copy one file here that another machine may have made since."""
@@ -187,15 +191,26 @@ class ObjectStorage:
 
     # Our copy
 
-    def _get_all(self, tags: dict[str, str]) -> None:
+    def _show_results(self, changed: dict[str, float]) -> None:
+        """Make the directories of all results, so that who looks for old ones finds them, and their age."""
+        newest: dict[Path, float] = {}
+        for name, at in changed.items():
+            self._directory("/".join(name.split("/")[:WORK_PARTS]))
+            work = self.root.joinpath(*name.split("/")[: WORK_PARTS - 1])
+            newest[work] = max(at, newest.get(work, 0.0))
+        for work, at in newest.items():
+            os.utime(work, (at, at))
+
+    def _get_all(self, tags: dict[str, str], contents: dict[str, str] | None = None) -> None:
         """Copy objects here; one that was replaced since it was listed is copied again by the next call."""
+        wanted = contents or {}
         with ThreadPoolExecutor(FETCHED_AT_ONCE) as threads:
-            for name in threads.map(self._get, tags):
+            for name in threads.map(lambda name: self._get(name, wanted.get(name)), tags):
                 self._remember(name, tags[name])
 
-    def _get(self, name: str) -> str:
+    def _get(self, name: str, content: str | None) -> str:
         self._directory(str(Path(name).parent))
-        self._bucket.get(name, self.root / name)
+        self._bucket.get(name, self.root / name, wanted=content)
         return name
 
     def _remember(self, name: str, tag: str | None = None) -> None:
@@ -278,12 +293,13 @@ def _crash_point(name: str) -> None:
     """Do nothing; tests kill the process here."""
 
 
-def copy_objects(address: str, place: Path) -> None:
-    """Copy the objects of one directory as a reader of a release does: no ledger, no lock, and whoever put them there.
+def copy_objects(address: str, place: Path) -> int:
+    """Copy the objects of one directory, whoever put them there, as a reader of a release does; return their number.
 
-    Their digests are compared with the manifest by the reader.
+    Neither ledger nor lock is needed. Their digests are compared with the manifest by the reader.
     """
     bucket = Bucket(Address.parse(address).text)
-    for name in bucket.entries():
-        if "/" not in name:
-            bucket.get(name, place / name, strangers=True)
+    names = [name for name in bucket.entries() if "/" not in name]
+    for name in names:
+        bucket.get(name, place / name, strangers=True)
+    return len(names)

@@ -1,5 +1,7 @@
 """Test what every storage must keep (tasks/storage): who may write, what others have written, how a release appears."""
 
+import hashlib
+import json
 import threading
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import pytest
 
 from tasks.store import Storage
 
+CLOSING = json.dumps({"files": {"ratings.npy": hashlib.sha256(b"r").hexdigest()}})
 RELEASE = Path("published/films/2026-01-01")
 
 
@@ -55,13 +58,15 @@ class StorageContract:
 
     def test_a_result_is_fetched_as_it_was_saved(self, storage, another):
         """The result of a step travels when it is asked for."""
-        result = write(storage.root / "private/films/2026-01-01/work/ingest", ratings_npy="r", step_json="{}")
+        result = write(
+            storage.root / "private/films/2026-01-01/work/ingest", ratings_npy="r", step_json=CLOSING
+        )
         storage.save(result)
         another.refresh()
         there = another.root / result.relative_to(storage.root)
         assert {"ratings.npy", "step.json"} <= another.names(there)
-        another.fetch(there, "step.json")
-        assert (there / "step.json").read_text() == "{}"
+        another.fetch(there, whole=False)
+        assert (there / "step.json").read_text() == CLOSING
         another.fetch(there)
         assert (there / "ratings.npy").read_text() == "r"
 

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import time
 from pathlib import Path
 
 import psycopg2
@@ -13,7 +14,7 @@ from tasks.storage.bucket import Bucket
 from tasks.storage.cache import make_cache
 from tasks.storage.objects import ObjectStorage
 from tasks.store import Store, addressed, remove, write_json
-from tests.contracts.storages import RELEASE, StorageContract, arrive, write
+from tests.contracts.storages import CLOSING, RELEASE, StorageContract, arrive, write
 
 pytestmark = [pytest.mark.stack]
 
@@ -109,6 +110,28 @@ class TestObjectStorage(StorageContract):
         Bucket(storage.address).put("private/films/verdict.json", tmp_path / "other", known_digest="0" * 64)
         with pytest.raises(MurmurError, match="not what was written"):
             another.refresh()
+
+    def test_a_result_that_is_being_replaced(self, storage, another):
+        """Files of two runs of a step are never mixed: step.json says which belong together."""
+        result = write(
+            storage.root / "private/films/2026-01-01/work/ingest", ratings_npy="r", step_json=CLOSING
+        )
+        storage.save(result)
+        (result / "ratings.npy").write_text("other")
+        Bucket(storage.address).put(
+            "private/films/2026-01-01/work/ingest/ratings.npy", result / "ratings.npy"
+        )
+        with pytest.raises(MurmurError, match="not what was written"):
+            another.fetch(another.root / result.relative_to(storage.root))
+
+    def test_old_results_have_their_age(self, storage, another):
+        """Retention removes results some days after they were made, although nobody copied them."""
+        storage.save(write(storage.root / "private/films/2026-01-01/work/ingest", step_json=CLOSING))
+        before = time.time()
+        time.sleep(1.1)
+        another.refresh()
+        [work] = (another.root / "private/films").glob("*/work")
+        assert before - 60 < work.stat().st_mtime < before + 1
 
     def test_hidden_files_stay_here(self, storage):
         """Temporary files and locks are this process's own."""

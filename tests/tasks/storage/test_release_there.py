@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.same_release import find_differences, find_releases
+from tasks.cli import main
 from tasks.storage.bucket import Bucket
 from tests.tasks.storage.cluster import base_environment, dask_cluster
 
@@ -43,7 +44,23 @@ def murmur(environment: dict[str, str], *words: str) -> dict:
     return json.loads(done.stdout)
 
 
-def test_a_release_beyond_one_machine(s3, s3_variables, postgres, use_postgres, tmp_path):
+@pytest.fixture
+def answer_of(capsys):
+    """Run a command in this process, which is another one than made the release: (words) → its answer."""
+
+    def run(*words: str) -> dict:
+        capsys.readouterr()
+        code = main([*words, "--json"])
+        captured = capsys.readouterr()
+        assert code == 0, captured.err
+        return json.loads(captured.out)
+
+    return run
+
+
+def test_a_release_beyond_one_machine(
+    s3, s3_variables, postgres, use_postgres, tmp_path, monkeypatch, answer_of
+):
     """Driver and two workers have private directories; the release has the bytes of one made on one machine."""
     use_postgres()
     address = s3()
@@ -70,29 +87,23 @@ def test_a_release_beyond_one_machine(s3, s3_variables, postgres, use_postgres, 
     assert answer["published"] == f"{address}/published/small/2026-01-01"
     names = Bucket(address).entries()
     assert not [name for name in names if name.startswith("private/exchange/")]
-    assert murmur(there, "verify", answer["published"])["status"] == "passed"
-    assert murmur(there, "ledger", str(config), "--check")["status"] == "intact"
-    [calendar] = murmur(there, "calendar", str(config))["calendars"]
+    for name, value in there.items():
+        monkeypatch.setenv(name, value)
+    assert answer_of("verify", answer["published"])["status"] == "passed"
+    assert answer_of("ledger", str(config), "--check")["status"] == "intact"
+    [calendar] = answer_of("calendar", str(config))["calendars"]
     assert calendar["counts"]["published"] == 1
-    again = murmur(there, "run", str(config), "--snapshot", "2026-01-01")
-    assert again["already_published"]
+    assert answer_of("run", str(config), "--snapshot", "2026-01-01")["already_published"]
 
-    murmur(
-        {**own, "MURMUR_WORKERS": "0"},
-        "run",
-        str(config),
-        "--snapshot",
-        "2026-01-01",
-        "--store",
-        str(tmp_path / "here"),
-    )
+    one_machine = {**own, "MURMUR_WORKERS": "0", "MURMUR_STORE": str(tmp_path / "here")}
+    murmur(one_machine, "run", str(config), "--snapshot", "2026-01-01")
     for name in names:
         (tmp_path / "copy" / name).parent.mkdir(parents=True, exist_ok=True)
         Bucket(address).get(name, tmp_path / "copy" / name)
     here, copied = find_releases(tmp_path / "here"), find_releases(tmp_path / "copy")
     assert here.keys() == copied.keys() == {"small/2026-01-01"}
     assert list(find_differences(here["small/2026-01-01"], copied["small/2026-01-01"])) == []
-    withdrawn = murmur(there, "withdraw", str(config), "--snapshot", "2026-01-01", "--reason", "a test")
+    withdrawn = answer_of("withdraw", str(config), "--snapshot", "2026-01-01", "--reason", "a test")
     assert withdrawn["status"] == "withdrawn"
     public = {name for name in Bucket(address).entries() if name.startswith("published/")}
     assert public == {"published/small/2026-01-01/tombstone.json"}
