@@ -67,7 +67,7 @@ def _page(
         about=words.about,
         sentence=sentence(verdict, described, release["manifest"], words),
         failures=failures(described),
-        advice=advice(verdict, owner),
+        advice=advice(verdict, described, owner),
         attacks=by_share_of_limit([row for row in attacks if row.result.applicable]),
         rules=by_share_of_limit([row for row in described if not row.attack and row.result.applicable]),
         apart=[row for row in described if not row.result.applicable],

@@ -73,6 +73,16 @@ class Row:
         return "none is allowed" if self.result.threshold == 0 else f"limit {self.limit}"
 
     @property
+    def beside(self) -> str:
+        """What the threshold asks for, and the bound that did not keep it where the figure itself does."""
+        result = self.result
+        if result.passed or self.least or None in (result.observed, result.ci_high, result.threshold):
+            return self.allowed
+        if result.observed <= result.threshold < result.ci_high:  # type: ignore[operator]
+            return f"up to {quantity(result.ci_high, self.about.unit)}, {self.allowed}"
+        return self.allowed
+
+    @property
     def interval(self) -> str:
         """The interval of the figure; empty where there is none."""
         low, high = self.result.ci_low, self.result.ci_high

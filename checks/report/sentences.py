@@ -35,7 +35,10 @@ def _refusal(verdict: Verdict, rows: list[Row]) -> str:
     named = [row.about.title for row in failed[:3]]
     names = named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
     more = "" if len(failed) <= 3 else f" and {len(failed) - 3} more"
-    return f"This release must not be published: it failed {len(failed)} of {len(gating)} checks ({names}{more})."
+    return (
+        f"This release must not be published, and was not: it failed {len(failed)} of {len(gating)} checks "
+        f"({names}{more})."
+    )
 
 
 @dataclass(frozen=True)
@@ -60,18 +63,20 @@ def failures(rows: list[Row]) -> list[Failure]:
     ]
 
 
-def advice(verdict: Verdict, owner: OwnerFacts | None) -> list[str]:
+def advice(verdict: Verdict, rows: list[Row], owner: OwnerFacts | None) -> list[str]:
     """Say what to do next."""
     if not verdict.passed:
         if owner is not None and owner.remedy:
             return [f"{owner.remedy[0].upper()}{owner.remedy[1:]}."]
         return ["Do not use or pass on these files. The owner's edition of this report says what to change."]
     if owner is not None:
-        warned = [check.name for check in verdict.checks if check.severity == "advisory" and not check.passed]
+        warned = [
+            row.about.title for row in rows if row.result.severity == "advisory" and not row.result.passed
+        ]
         publish = "Publish it: the step publish does so, after a person approved it where the release asks for that."
         if not warned:
             return [publish]
-        return ["Read the warning among the attacks below; it refuses nothing.", publish]
+        return [f"Read the warning below ({', '.join(warned)}); it refuses nothing.", publish]
     return [
         "Use it: README.md in its directory shows how.",
         "Verify it: `murmur verify DIRECTORY` recomputes what files can show.",

@@ -97,7 +97,7 @@ def _remove_torn(directory: Path) -> Cleaned:
         if (file.parent != directory or file.name.startswith(".")) and _is_torn(file)
     ]
     for file in torn:
-        file.unlink()
+        file.unlink(missing_ok=True)  # a run that is under way tidies up, too
     return Cleaned(0, len(torn))
 
 
@@ -113,9 +113,13 @@ def _is_torn(file: Path) -> bool:
 
 
 def _kind(file: Path) -> str:
-    """Return what a file holds, by its first bytes: a copy that a crash left has another name."""
-    with file.open("rb") as opened:
-        start = opened.read(LOOKED_AT)
+    """Return what a file holds, by its first bytes: a copy that a crash left has another name. A file that a run under
+    way has removed since it was listed holds nothing."""
+    try:
+        with file.open("rb") as opened:
+            start = opened.read(LOOKED_AT)
+    except FileNotFoundError:
+        return "nothing"
     if start.startswith(b"PAR1"):
         return "table"
     if start.startswith((b"\x93NUMPY", b"PK")):
@@ -126,6 +130,8 @@ def _kind(file: Path) -> str:
 def _holds(file: Path, ids: AbstractSet[str]) -> bool:
     """Return whether a file decodes to one of the ids."""
     kind = _kind(file)
+    if kind == "nothing":
+        return False
     if kind == "table":
         wanted = pa.array(sorted(ids), pa.string())
         return any(bool(pc.any(pc.is_in(one, value_set=wanted)).as_py()) for one in _texts_of(file))

@@ -216,7 +216,8 @@ class _Writer:
 
 
 REAL_WRITER, REAL_FILE, REAL_READ = pq.ParquetWriter, pq.ParquetFile, pq.read_table
-REAL_WRITE, REAL_METADATA, REAL_MEMMAP, REAL_OPEN = pq.write_table, pq.read_metadata, np.memmap, io.open
+REAL_WRITE, REAL_METADATA, REAL_SCHEMA = pq.write_table, pq.read_metadata, pq.read_schema
+REAL_MEMMAP, REAL_OPEN = np.memmap, io.open
 
 
 @functools.lru_cache(4096)
@@ -344,6 +345,9 @@ def _of_parquet(mount: Mount) -> dict[str, Callable[..., Any]]:
         "write_table": write_table,
         "ParquetFile": _routed(lambda path, **_: _Parsed(mount.bytes_of(path)), REAL_FILE),
         "read_metadata": _routed(lambda path, **_: _metadata(mount.bytes_of(path)), REAL_METADATA),
+        "read_schema": _routed(
+            lambda path, **_: _metadata(mount.bytes_of(path)).schema.to_arrow_schema(), REAL_SCHEMA
+        ),
         "ParquetWriter": _routed(
             lambda path, schema, **more: _Writer(mount, path, schema, **more), REAL_WRITER
         ),

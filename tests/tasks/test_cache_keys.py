@@ -61,6 +61,7 @@ METHODS: dict[str, dict[str, Any]] = {
 HINTS: dict[str, list[Any]] = {
     "release.schedule": ["@daily"],
     "release.start_date": [datetime.date(2020, 1, 1)],
+    "release.approvers": [["ann", "ben"]],
     "privacy.method": ["microaggregation", "perturbation"],
     "privacy.budget": [{"epsilon": 15.0}],
     "privacy.protect": [["gender"], []],
@@ -86,8 +87,13 @@ NOT_CHANGEABLE_ALONE = {
     "source.attributes.delimiter",
     "source.attributes.encoding",
     "source.sql",
+    "release.approvals",
+    *(f"source.catalogue.{name}" for name in ("path", "item", "title", "genres", "delimiter", "encoding")),
 }
-SCHEDULING = {"release.schedule", "release.start_date", "release.approval", "release.retention_days"}
+SCHEDULING = {
+    f"release.{name}"
+    for name in ("schedule", "start_date", "approval", "approvers", "retention_days", "refused_days")
+}
 SCHEDULING |= {f"alerts.{name}" for name in Alerts.model_fields}  # who is told of a run
 KEY = OwnerKey(b"k" * 32)
 

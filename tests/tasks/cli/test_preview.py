@@ -141,7 +141,7 @@ def test_protecting_is_refused_where_ratings_stand_alone(tmp_path):
 def test_the_starters_attributes_can_be_switched_on(tmp_path):
     """Without their `#` the lines are a table and a key that are understood."""
     shown = re.sub(
-        r"^# (?=protect = |\[source\.attributes\]|path = |user = |columns = |edges = )",
+        r"^# (?=protect = |\[source\.\w+\]|(path|user|columns|edges|item|title|genres) = )",
         "",
         STARTER,
         flags=re.M,
@@ -153,6 +153,7 @@ def test_the_starters_attributes_can_be_switched_on(tmp_path):
     assert config.source.attribute_names == ("gender", "age")
     assert config.source.attributes.user == Attributes().user
     assert config.source.attribute_edges == {"age": (18.0, 36.0)}
+    assert config.source.catalogue.title == "title"
 
 
 def test_the_page_on_attributes_has_every_key_and_an_example_that_is_understood():

@@ -6,9 +6,9 @@ import s3fs
 from tests.tasks.storage.cluster import s3_server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def s3_variables():
-    """Serve S3 for all tests of this process."""
+    """Serve S3 for the tests of a file: other files look which ports this process and its children listen on."""
     with s3_server() as variables:
         yield variables
 

@@ -206,6 +206,8 @@ def answer(trials, cheapest, **more):
         "stopped": None,
         "k_is_fixed": False,
         "trials": rows,
+        "others": [],
+        "others_left_out": [],
         "own": {"passed": own.passed, "lost": own.lost, "failed": list(own.failed)},
         "cheapest": found,
         "own_is_cheapest": cheapest is own,
