@@ -250,7 +250,14 @@ def _forget_held_out(directory: Path, people: pa.Table) -> None:
     """Remove which items these people rated from a shadow's release, before their ids go: it has pseudonyms alone."""
     file = directory / "held_out.parquet"
     if file.exists() and "pseudonym" in people.column_names:
-        table = pq.read_table(file)
+        try:
+            table = pq.read_table(file)
+        except (
+            pa.ArrowException,
+            FileNotFoundError,
+        ):  # half written by a run under way, or gone: nobody reads it
+            file.unlink(missing_ok=True)
+            return
         names = people.column("pseudonym").combine_chunks()
         table = table.filter(pc.invert(pc.is_in(table.column("pseudonym"), value_set=names)))
         sink = pa.BufferOutputStream()
