@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 
 import psutil
 
@@ -24,6 +25,7 @@ from tasks.store import PRIVATE_UMASK
 
 GRACE_SECONDS = 10.0
 _PR_SET_PDEATHSIG = 1
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StackError(MurmurError):
@@ -45,8 +47,11 @@ class Component:
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     def start(self) -> None:
-        """Start the program with its output in the log; the kernel stops it if the supervisor is killed."""
-        with open_log(self.log) as log:
+        """Start the program with its output in the log; the kernel stops it if the supervisor is killed.
+
+        A stop signal waits until the process is known: between its start and the return of `Popen` it would be lost.
+        """
+        with postpone_stop_signals(), open_log(self.log) as log:
             self.process = subprocess.Popen(
                 self.command,
                 stdin=subprocess.DEVNULL,
@@ -96,29 +101,61 @@ def stop(components: Iterable[Component], grace: float = GRACE_SECONDS) -> None:
             os.killpg(component.process.pid, component.stop_signal)
     _, stubborn = psutil.wait_procs(processes, timeout=grace)
     latecomers = (process for component in running for process in component.process_tree())
-    for process in {*stubborn, *latecomers}:
+    killed = {*stubborn, *latecomers}
+    for process in killed:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
+    # A killed process keeps its files and its directory until the kernel has finished with it.
+    deadline = time.monotonic() + GRACE_SECONDS
+    while any(_runs(process) for process in killed) and time.monotonic() < deadline:
+        time.sleep(0.01)
     for component in running:
         assert component.process is not None
         component.process.wait()
         component.process = None
 
 
+def _runs(process: psutil.Process) -> bool:
+    """Test whether a process has not ended; one that nobody has waited for yet has."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 @contextlib.contextmanager
 def ignore_stop_signals() -> Iterator[None]:
     """Ignore Ctrl-C, TERM and HUP: a second one must not interrupt the stop that the first one caused."""
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    with _handle_stop_signals(signal.SIG_IGN):
+        yield
+
+
+@contextlib.contextmanager
+def postpone_stop_signals() -> Iterator[None]:
+    """Hold Ctrl-C, TERM and HUP back until the block has ended."""
+    arrived: list[int] = []
     try:
-        before = [signal.signal(s, signal.SIG_IGN) for s in signals]
+        with _handle_stop_signals(lambda number, _: arrived.append(number)):
+            yield
+    finally:
+        for number in arrived:
+            signal.raise_signal(number)
+
+
+@contextlib.contextmanager
+def _handle_stop_signals(
+    handler: signal.Handlers | Callable[[int, FrameType | None], object],
+) -> Iterator[None]:
+    try:
+        before = {number: signal.signal(number, handler) for number in _STOP_SIGNALS}
     except ValueError:  # not the main thread: it receives no signals
         yield
         return
     try:
         yield
     finally:
-        for number, handler in zip(signals, before, strict=True):
-            signal.signal(number, handler)
+        for number, previous in before.items():
+            signal.signal(number, previous)
 
 
 def wait_until(ready: Callable[[], bool], what: str, components: Iterable[Component], timeout: float) -> None:

@@ -71,6 +71,32 @@ def test_stop_orphans(component, left_behind, tmp_path):
     assert left_behind(tmp_path) == []
 
 
+def test_signal_during_start(component, left_behind, tmp_path, monkeypatch):
+    """A stop signal that arrives while a process is being started takes effect when its number is known."""
+    popen = subprocess.Popen
+
+    def interrupted(*arguments, **options):
+        process = popen(*arguments, **options)
+        signal.raise_signal(signal.SIGINT)
+        return process
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    program = Component(
+        "test",
+        [sys.executable, "-c", "import time; time.sleep(600)"],
+        tmp_path / "test.log",
+        dict(os.environ),
+        tmp_path,
+    )
+    with pytest.raises(KeyboardInterrupt):
+        program.start()
+    assert len(left_behind(tmp_path)) == 1
+    stop([program])
+    assert left_behind(tmp_path) == []
+    assert signal.getsignal(signal.SIGINT) is before
+
+
 def test_wait_reports_log(component):
     """A component that ends is reported with its exit code and the end of its log."""
     short = component("print('no room left'); raise SystemExit(7)")
