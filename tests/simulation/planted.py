@@ -137,6 +137,9 @@ FAULTS = {
         ),
         "",
     ),
+    "an erasure waits for nobody": Fault(
+        _replaced((erasure.under_way, "alone", lambda *_: contextlib.nullcontext())), "names an erased person"
+    ),
     "a damaged release stays": Fault(_replaced((erasure, "withdraw_damaged", nothing)), ""),
     "files keep the id": Fault(
         _replaced((erasure, "forget", lambda directories, stand_ins: erasure.Cleaned(0, 0))),

@@ -15,6 +15,7 @@ from tasks.errors import MurmurError, Refused
 from tasks.series import erasure, withdrawal
 from tasks.series.ledger import Ledger
 from tasks.series.publication import exclusive, recover
+from tasks.series.under_way import under_way
 from tasks.store import Store, make_private, owner_only, remove
 from tests.simulation.machine import STORE
 from tests.tasks.series.small_series import NAME, POPULATION, K, SmallSeries, people
@@ -110,30 +111,34 @@ def publisher(wishes: Wishes, snapshot: str, newcomers: Sequence[str]) -> Callab
 
     def work(_: Job) -> None:
         series = wishes.series.at(snapshot)
-        make_private(series.private(snapshot), below=series.store.root)
         for _attempt in range(ATTEMPTS):
-            if any((series.public(snapshot) / name).exists() for name in ("manifest.json", "tombstone.json")):
-                recover(series.store, POPULATION)  # as the step publish does before it compares
-                return
             try:
-                with step_lock(series, snapshot), series.ledger():
-                    if not (series.scratch / "step.json").exists():
-                        entering = enterable(series, newcomers)
-                        if not entering and nobody_is_released(series):
-                            # Of a run that was under way when somebody was erased; docs/reliability.md says so.
-                            remove(series.scratch)
-                            return
-                        series.make(snapshot, entering)
-                series.put(snapshot)
+                with under_way(series.store, POPULATION):
+                    make_private(series.private(snapshot), below=series.store.root)
+                    _publish(series, snapshot, newcomers)
                 return
             except (Refused, OSError, ValueError, LookupError) as problem:
-                # The ledger has moved, or a crash or an erasure has taken files of the candidate: it is made again.
+                # The ledger has moved, or a crash has taken files of the candidate: it is made again.
                 last = problem
-                with step_lock(series, snapshot):
+                with under_way(series.store, POPULATION), step_lock(series, snapshot):
                     remove(series.scratch)
         raise last
 
     return work
+
+
+def _publish(series: Series, snapshot: str, newcomers: Sequence[str]) -> None:
+    """Do what a run does: make a candidate where there is none, and publish it."""
+    if any((series.public(snapshot) / name).exists() for name in ("manifest.json", "tombstone.json")):
+        recover(series.store, POPULATION)  # as the step publish does before it compares
+        return
+    with step_lock(series, snapshot), series.ledger():
+        if not (series.scratch / "step.json").exists():
+            entering = enterable(series, newcomers)
+            if not entering and nobody_is_released(series):
+                return  # everybody was erased before anything was published
+            series.make(snapshot, entering)
+    series.put(snapshot)
 
 
 def step_lock(series: Series, snapshot: str) -> contextlib.AbstractContextManager[object]:
@@ -212,10 +217,6 @@ def draw_jobs(rng: random.Random, wishes: Wishes, only: str | None = None) -> li
     if rng.random() < 0.2:
         chosen.append(Job("withdrawer", withdrawer(wishes, rng.choice((JANUARY, FEBRUARY)))))
     return chosen
-
-
-def nothing(_: Job) -> None:
-    """Do nothing."""
 
 
 def recovered(store: Store) -> None:

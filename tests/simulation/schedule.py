@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from tasks.series.ledger import Ledger
 from tests.simulation.baton import Baton, Crash, Process
-from tests.simulation.invariants import Violation, Watcher, final_problems, left_of_erased
+from tests.simulation.invariants import Violation, Watcher, final_problems
 from tests.simulation.machine import Image, Machine
 from tests.simulation.population import (
     FEBRUARY,
@@ -22,8 +22,6 @@ from tests.simulation.population import (
     Series,
     Wishes,
     draw_jobs,
-    eraser,
-    nothing,
     recovered,
 )
 from tests.tasks.series.small_series import POPULATION, people
@@ -91,13 +89,8 @@ class Simulator:
                 self.machine.boot(Baton(rng, None, 0.0))
                 self.machine.lose_power(rng)
                 recovered(self.series.store)
-            if len(jobs) > 1 and wishes.erased:
-                # A run that is under way during an erasure may write ids again: docs/reliability.md says to repeat it.
-                named = left_of_erased(self.machine.disk, watcher, wishes.erased)
-                outcome.problem = "; ".join(one for one in named if "/work/" not in one) or None
-                eraser(wishes, sorted(wishes.erased))(Job("eraser again", nothing))
             found = final_problems(self.machine, watcher, wishes.erased)
-            found += [*self._ledger_problems(), *([outcome.problem] if outcome.problem else [])]
+            found += self._ledger_problems()
             outcome.problem = "; ".join(found) or None
         except Violation as violation:
             outcome.problem = str(violation)
