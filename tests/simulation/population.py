@@ -6,7 +6,6 @@ Releases have groups of three and four items, without any model: tests/tasks/ser
 from __future__ import annotations
 
 import contextlib
-import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,7 @@ from tasks.series.publication import exclusive, recover
 from tasks.series.under_way import under_way
 from tasks.store import Store, make_private, owner_only, remove
 from tests.simulation.machine import STORE
-from tests.tasks.series.small_series import NAME, POPULATION, K, SmallSeries, people
+from tests.tasks.series.small_series import NAME, POPULATION, K, SmallSeries
 
 ATTEMPTS = 25
 JANUARY, FEBRUARY, MARCH = "2026-01-01", "2026-02-01", "2026-03-01"
@@ -182,41 +181,17 @@ def eraser(wishes: Wishes, people_leaving: Sequence[str]) -> Callable[[Job], Non
     return work
 
 
-def withdrawer(wishes: Wishes, snapshot: str) -> Callable[[Job], None]:
+def withdrawer(wishes: Wishes, snapshot: str, name: str = NAME) -> Callable[[Job], None]:
     """Withdraw a snapshot, whichever of its revisions is offered."""
 
     def work(_: Job) -> None:
         if Ledger.exists(wishes.series.store, POPULATION):
             with exclusive(wishes.series.store, POPULATION) as ledger:
-                found = ledger.find(NAME, snapshot)
+                found = ledger.find(name, snapshot)
             if found is not None:
-                withdrawal.withdraw(wishes.series.store, POPULATION, NAME, snapshot, "a mistake")
+                withdrawal.withdraw(wishes.series.store, POPULATION, name, snapshot, "a mistake")
 
     return work
-
-
-def draw_jobs(rng: random.Random, wishes: Wishes, only: str | None = None) -> list[Job]:
-    """Return two publishers, one backfill and one eraser, or some of them; sometimes somebody who withdraws.
-
-    `only` names one who works alone."""
-    newcomers = people(9, 9)
-    rng.shuffle(newcomers)
-    same = rng.random() < 0.3
-    jobs = [
-        Job("publisher 1", publisher(wishes, FEBRUARY, newcomers[:3])),
-        Job(
-            "publisher 2",
-            publisher(wishes, FEBRUARY if same else MARCH, newcomers[:3] if same else newcomers[2:8]),
-        ),
-        Job("backfill", backfill(wishes, EARLIER[: rng.randint(1, 2)], newcomers[3:9])),
-        Job("eraser", eraser(wishes, rng.sample([*people(0, 9), *newcomers[:3]], rng.randint(1, 2)))),
-    ]
-    if only is not None:
-        return [job for job in jobs if job.name == only]
-    chosen = rng.sample(jobs, rng.choice((1, 1, 1, 2, 2, 2, 2, 3, 3, 4)))
-    if rng.random() < 0.2:
-        chosen.append(Job("withdrawer", withdrawer(wishes, rng.choice((JANUARY, FEBRUARY)))))
-    return chosen
 
 
 def recovered(store: Store) -> None:

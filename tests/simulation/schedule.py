@@ -14,16 +14,10 @@ from dataclasses import dataclass, field
 from tasks.series.ledger import Ledger
 from tests.simulation.baton import Baton, Crash, Process
 from tests.simulation.invariants import Violation, Watcher, final_problems
+from tests.simulation.jobs import draw_jobs
 from tests.simulation.machine import Image, Machine
-from tests.simulation.population import (
-    FEBRUARY,
-    JANUARY,
-    Job,
-    Series,
-    Wishes,
-    draw_jobs,
-    recovered,
-)
+from tests.simulation.population import FEBRUARY, JANUARY, Job, Series, Wishes, recovered
+from tests.simulation.rows import BUDGET, Rows
 from tests.tasks.series.small_series import POPULATION, people
 
 MOST_CRASHES = 3
@@ -51,7 +45,9 @@ class Simulator:
         self.images: list[tuple[Image, Watcher]] = []
 
     def prepare(self) -> None:
-        """Make the states: nothing was published yet, one release, two releases. Call it once, inside `simulated`."""
+        """Make the states: nothing was published yet; one release; two, and one of synthetic rows.
+
+        Call it once, inside `simulated`."""
         machine = self.machine
         watcher = Watcher(machine)
         machine.observers = [watcher]
@@ -62,6 +58,8 @@ class Simulator:
             series = self.series.at(snapshot)
             series.make(snapshot, newcomers)
             series.put(snapshot)
+            if snapshot == FEBRUARY:  # the budget pays for one more
+                Rows(JANUARY).publish(JANUARY, BUDGET)
             machine.disk.settle_all()
             self._keep(watcher)
 

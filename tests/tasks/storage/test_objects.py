@@ -114,9 +114,7 @@ class TestObjectStorage(StorageContract):
             monkeypatch.setattr(Bucket, "put", cut_off)
             with pytest.raises(MurmurError, match="was lost"):
                 storage.save(result)
-        assert Bucket(storage.address).entries().keys() == {
-            "private/films/2026-01-01/work/ingest/step.json"
-        }
+        assert Bucket(storage.address).entries().keys() == {"private/films/2026-01-01/work/ingest/step.json"}
 
     def test_an_unfinished_release_is_not_there(self, storage, another):
         """Files without a manifest are no release, and nobody copies them."""
