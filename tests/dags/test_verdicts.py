@@ -1,12 +1,13 @@
 """Test what people read about a verdict: in logs, the note of a run, the approval form and the asset event."""
 
 import datetime
+import errno
 import logging
 
 import pytest
 
 from tasks.config import parse
-from tasks.errors import Refused, UsageError
+from tasks.errors import DiskFull, Refused, UsageError
 from tasks.store import Store, read_json, write_json
 
 DAY = datetime.date(2026, 3, 1)
@@ -169,6 +170,12 @@ def test_refused_before_the_gate(store, monkeypatch, caplog):
     assert isinstance(end, InputUnusable)
     assert end.code == 2
     assert "no such file" in caplog.text
+
+
+def test_a_full_disk_has_its_name(store, monkeypatch):
+    """A write to an open file fails without a name; the task is tried again, since somebody may free some space."""
+    with pytest.raises(DiskFull, match="no space left"):
+        judge(monkeypatch, OSError(errno.ENOSPC, "No space left on device"))
 
 
 def test_records_of_single_people(store, monkeypatch):
