@@ -254,6 +254,7 @@ def test_who_approved(store):
     from murmur_airflow.approval import approved_digest
 
     answer = {
+        "chosen_options": ["Approve"],
         "responded_by_user": {"id": "7", "name": "ann"},
         "responded_at": datetime.datetime(2026, 3, 2, tzinfo=datetime.UTC),
     }
@@ -274,6 +275,25 @@ def test_who_approved(store):
     ti.values["validate"]["digest"] = "other"
     approved_digest(parse(CONFIG), DAY, ti)
     assert read_json(path)["approved_by"] == "bob"
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        {},
+        {"validate": {"digest": "abc"}},
+        {"validate": {"digest": "abc"}, "approve": {"chosen_options": ["Reject"]}},
+        {"approve": {"chosen_options": ["Approve"]}},
+    ],
+)
+def test_a_state_set_by_hand_is_no_approval(store, left):
+    """Who may change states of tasks can set `validate` and `approve` to success; they have left nothing then."""
+    from murmur_airflow.approval import approved_digest
+    from murmur_airflow.outcome import NotApproved
+
+    with pytest.raises(NotApproved, match="set by hand"):
+        approved_digest(parse(CONFIG), DAY, Ti(**left))
+    assert not (store.private("films", DAY) / "approval.json").exists()
 
 
 @pytest.mark.parametrize(
