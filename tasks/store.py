@@ -60,6 +60,11 @@ class Store:
         """Return whether the store is in an object store, which no other process reads through our paths."""
         return isinstance(self.storage, ObjectStorage)
 
+    @property
+    def address(self) -> str:
+        """Return what names this store for other processes: its directory, or its address in the object store."""
+        return self.storage.address if isinstance(self.storage, ObjectStorage) else str(self.root)
+
     def published(self, name: str, snapshot: datetime.date) -> Path:
         """Return the public directory of one release; it exists only once the release is published."""
         return self.root / "published" / name / snapshot.isoformat()
