@@ -114,10 +114,8 @@ class Engine:
         try:
             with _losses_named():
                 for future, result in as_completed(futures, with_results=True, loop=self._client.loop):
-                    if (
-                        future.status != "finished"
-                    ):  # the result is then an exception, which Dask does not raise
-                        raise CancelledError
+                    if isinstance(result, CancelledError):  # Dask returns it as if the function had
+                        raise result
                     if self._exchange is not None:
                         result = self._exchange.unpack(result)
                     yield position_of[future.key], result
