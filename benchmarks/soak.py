@@ -53,7 +53,9 @@ IN_THE_STACK = {  # what is counted instead of the figures of one process
     "airflow_bytes": "memory of Airflow's processes",
     "dask_bytes": "memory of Dask's processes",
     "postgres_bytes": "memory of PostgreSQL's processes",
-    "open_files": "open files of all processes",
+    "airflow_open_files": "open files of Airflow's processes",
+    "dask_open_files": "open files of Dask's processes",
+    "postgres_open_files": "open files of PostgreSQL's processes",
     "processes": "processes",
     "temporary_files": "temporary files",
     "database_bytes": "Airflow's database, bytes of all",
@@ -63,8 +65,8 @@ IN_THE_STACK = {  # what is counted instead of the figures of one process
     "cpu_seconds": "CPU seconds of the steps of one release",
 }
 OF_ONE = (
-    "rss_bytes", "airflow_bytes", "dask_bytes", "postgres_bytes", "open_files", "processes", "temporary_files",
-    "cpu_seconds",
+    "rss_bytes", "airflow_bytes", "dask_bytes", "postgres_bytes", "open_files", "airflow_open_files", "dask_open_files",
+    "postgres_open_files", "processes", "temporary_files", "cpu_seconds",
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +29,11 @@ DAG = f"release_{NAME}"
 DAGS = Path(__file__).parents[1] / "dags"
 LONGEST_SECONDS = 900.0
 AT = datetime.time(3, tzinfo=datetime.UTC)
-AIRFLOW = ("api-server", "scheduler", "dag-processor", "triggerer")
-DASK = ("dask-scheduler", "dask-worker")
+PARTS = {
+    "airflow": {"api-server", "scheduler", "dag-processor", "triggerer"},
+    "dask": {"dask-scheduler", "dask-worker"},
+    "postgres": {"postgres"},
+}
 
 
 def release_file(asked: argparse.Namespace) -> str:
@@ -82,7 +85,7 @@ def run(asked: argparse.Namespace, scratch: Path, say: Callable[[str], None]) ->
                         **figures_of_stack(stack),
                     }
                 )
-                memory = sum(found[-1][f"{part}_bytes"] for part in ("airflow", "dask", "postgres"))
+                memory = sum(found[-1][f"{part}_bytes"] for part in PARTS)
                 say(
                     f"{number:>4} {state}  {wall:.0f} s  {cpu:.1f} CPU-s  {memory / MEBIBYTE:,.0f} MiB  "
                     f"database {found[-1]['database_bytes'] / MEBIBYTE:.1f} MiB"
@@ -102,17 +105,16 @@ def steps_of(work: Path) -> float:
 
 def figures_of_stack(stack: Stack) -> dict[str, int]:
     """Return the figures of the processes, of the logs and of Airflow's database."""
-    trees = {component.name: component.process_tree() for component in stack._components}
-    everything = {process.pid: process for tree in trees.values() for process in tree}
-    logs = count_below(stack.state / "airflow" / "logs")
-    others = count_below(stack.logs)
+    trees: dict[str, list[psutil.Process]] = {part: [] for part in PARTS}
+    for component in stack._components:
+        (part,) = (part for part, names in PARTS.items() if component.name in names)
+        trees[part] += component.process_tree()
+    logs, others = count_below(stack.state / "airflow" / "logs"), count_below(stack.logs)
     address = stack._postgres.url("psycopg2")
     return {
-        "airflow_bytes": memory_of(process for name in AIRFLOW for process in trees[name]),
-        "dask_bytes": memory_of(process for name in DASK for process in trees[name]),
-        "postgres_bytes": memory_of(trees["postgres"]),
-        "open_files": sum(map(open_files, everything.values())),
-        "processes": len(everything),
+        **{f"{part}_bytes": sum(map(memory_of, tree)) for part, tree in trees.items()},
+        **{f"{part}_open_files": sum(map(open_files, tree)) for part, tree in trees.items()},
+        "processes": sum(map(len, trees.values())),
         "database_bytes": size_of(address),
         "database_rows": rows_of(address),
         "log_files": logs[0] + others[0],
@@ -120,13 +122,11 @@ def figures_of_stack(stack: Stack) -> dict[str, int]:
     }
 
 
-def memory_of(processes: Iterable[psutil.Process]) -> int:
-    """Return the memory of processes; one that ends meanwhile has none."""
-    found = 0
-    for process in processes:
-        with contextlib.suppress(psutil.Error):
-            found += process.memory_full_info().pss
-    return found
+def memory_of(process: psutil.Process) -> int:
+    """Return the memory of a process; one that ends meanwhile has none."""
+    with contextlib.suppress(psutil.Error):
+        return int(process.memory_full_info().pss)
+    return 0
 
 
 def open_files(process: psutil.Process) -> int:
