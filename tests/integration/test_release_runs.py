@@ -311,7 +311,7 @@ def test_pages_in_a_browser(world, tmp_path):
     run = f"{url}/dags/release_refused/runs/{quote(world.refused, safe='')}"
     shown = {
         "releases": (url + RELEASES_PAGE, "homogeneity", True),
-        "dag": (f"{url}/dags/release_refused", "release_refused", False),
+        "dag": (f"{url}/dags/release_refused", "Overview", False),
         "run": (run, "homogeneity", False),
         "report": (f"{run}/plugin/report", "homogeneity", True),
     }
