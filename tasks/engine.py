@@ -19,11 +19,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
-from tasks.errors import UsageError
+from tasks.errors import MurmurError, UsageError
 from tasks.storage.exchange import Exchange
 from tasks.store import owner_only
 
@@ -47,10 +48,18 @@ QUIET = {
     "distributed.admin.system-monitor.interval": "5s",
 }
 
+# Of the scheduler: for so long a run waits where no worker is left. Those who start workers (compose, Kubernetes, the
+# nannies of the embedded ones) replace a lost one within a minute.
+PATIENCE = {"distributed.scheduler.no-workers-timeout": "10m"}
+
 TRIES_TO_REGISTER = 3
 CONNECT_SECONDS = 20
 CERTIFICATE_DAYS = 365  # longer than any run or stack lives; each has a certificate of its own
 CREDENTIALS = ("MURMUR_DASK_CA", "MURMUR_DASK_CERT", "MURMUR_DASK_KEY")
+
+
+class ClusterLost(MurmurError):
+    """Report that scheduler or workers are gone; this is no verdict on the release, and steps that are done stay."""
 
 
 class Engine:
@@ -67,7 +76,7 @@ class Engine:
 
     def cpu_seconds(self) -> float:
         """Return the CPU time used so far by this process and by the workers."""
-        on_workers = self._client.run(time.process_time, on_error="ignore") if self._client else {}
+        on_workers = _run_everywhere(self._client, time.process_time) if self._client else {}
         return time.process_time() + sum(on_workers.values())
 
     def map(
@@ -103,17 +112,56 @@ class Engine:
         futures = self._client.map(bound, blocks, pure=False)
         position_of = {future.key: position for position, future in enumerate(futures)}
         try:
-            for future, result in as_completed(futures, with_results=True, loop=self._client.loop):
-                if self._exchange is not None:
-                    result = self._exchange.unpack(result)
-                yield position_of[future.key], result
-                future.release()
+            with _losses_named():
+                for future, result in as_completed(futures, with_results=True, loop=self._client.loop):
+                    if isinstance(result, CancelledError):  # Dask returns it as if the function had
+                        raise result
+                    if self._exchange is not None:
+                        result = self._exchange.unpack(result)
+                    yield position_of[future.key], result
+                    future.release()
         finally:
-            self._client.cancel([f for f in futures if not f.done()])
+            if self._client.status == "running":
+                self._client.cancel([f for f in futures if not f.done()])
             for future in (
                 futures
             ):  # else the client keeps the exception of a failed one, and all objects in its frames
                 future.release()
+
+
+@contextlib.contextmanager
+def _losses_named() -> Iterator[None]:
+    """Raise ClusterLost where Dask says that scheduler or workers are gone."""
+    from distributed import KilledWorker
+    from distributed.comm import CommClosedError
+    from distributed.scheduler import NoWorkerError
+
+    again = "run it again: steps that are done stay"
+    try:
+        yield
+    except (CancelledError, CommClosedError):
+        what = "the connection to the Dask scheduler was lost"
+        remedy = f"see that the scheduler runs and can be reached, then {again}"
+    except NoWorkerError as problem:
+        what = f"no Dask worker was left, and none came within {problem.timeout:.0f} seconds"
+        remedy = f"see that workers run and can reach the scheduler, then {again}"
+    except KilledWorker as problem:
+        what = f"{problem.allowed_failures + 1} Dask workers ended one after the other while they computed one block"
+        remedy = (
+            "read their logs; give each worker more memory, or the machine fewer workers, then run it again"
+        )
+    else:
+        return
+    raise ClusterLost(what, where=os.environ.get("MURMUR_DASK", "embedded workers"), remedy=remedy) from None
+
+
+def _run_everywhere(client: Any, function: Callable[[], Any]) -> dict[str, Any]:
+    """Run a function on every worker that can be reached: none where the scheduler is gone."""
+    if client.status != "running":
+        return {}
+    with contextlib.suppress(OSError, CancelledError):  # distributed's errors of connections are OSErrors
+        return dict(client.run(function, on_error="ignore"))
+    return {}
 
 
 @contextlib.contextmanager
@@ -146,7 +194,7 @@ def _exchanging(client: Any, exchange: Exchange | None) -> Iterator[None]:
         try:
             yield
         finally:
-            client.run(leave, on_error="ignore")
+            _run_everywhere(client, leave)
 
 
 @contextlib.contextmanager
@@ -287,6 +335,7 @@ def _embedded(count: int) -> Iterator[Any]:
         "distributed.comm.timeouts.connect": "60s",
         **{routes: [] for routes in NO_PAGES},
         **QUIET,
+        **PATIENCE,
     }
     # Workers inherit the umask, also those that replace a dead one while a step runs.
     with dask.config.set(settings), owner_only(), contextlib.ExitStack() as last_first:

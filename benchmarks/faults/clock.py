@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.faults.ground import REPOSITORY, STEPS, Ground, Trial, comparable, public, wait_for_step
-from tasks.store import Store
 
 LIBRARIES = tuple(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
 BACK = {"an hour": "-1h", "a day": "-1d", "400 days": "-400d"}
@@ -36,7 +35,7 @@ def campaign(ground: Ground, rounds: int, steps: Sequence[str] = tuple(BACK)) ->
 
 def in_the_middle(ground: Ground, number: int, words: str, offset: str) -> None:
     temp = ground.temp()
-    store, file = Store(temp / "store"), temp / "offset"
+    store, file = ground.new_store(), temp / "offset"
     file.write_text("+0")
     step = ground.rng.choice(STEPS[1:])
     environment = faked(ground, temp, file, MURMUR_WORKERS=str(1 + number % 2))
@@ -65,7 +64,7 @@ def in_the_middle(ground: Ground, number: int, words: str, offset: str) -> None:
 def between(ground: Ground, words: str, offset: str) -> None:
     """Publish, move the clock back, publish the next snapshot of the series; then both again."""
     temp = ground.temp()
-    store, file = Store(temp / "store"), temp / "offset"
+    store, file = ground.new_store(), temp / "offset"
     file.write_text("+0")
     environment = faked(ground, temp, file)
     trial = Trial(f"clock moved back by {words}, between two snapshots", "before ingest", "itself", 0.0)

@@ -55,12 +55,13 @@ def component(name: str) -> Callable[[Stack], int]:
 
 
 def airflow_task(stack: Stack) -> int:
-    """Return the process in which a task runs: a leaf below Airflow's scheduler that is not one of its pool."""
+    """Return the process in which a task runs; the one that watches it is called `LocalExecutor: …`."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         for process in psutil.Process(component("scheduler")(stack)).children(recursive=True):
             with contextlib.suppress(psutil.Error):
-                if "task runner" in " ".join(process.cmdline()) and not process.children():
+                title = " ".join(process.cmdline())
+                if title.startswith("airflow worker -- ") and "LocalExecutor" not in title:
                     return process.pid
         time.sleep(0.05)
     raise StackError("no task of Airflow was found")

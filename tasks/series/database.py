@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tasks.errors import DiskFull, MurmurError, UsageError
+from tasks.errors import MurmurError, UsageError, no_space_left
 from tasks.series import schema
 from tasks.store import Store, make_private, sync_directory, sync_path
 
@@ -116,7 +116,7 @@ def _of_the_disk(problem: sa.exc.OperationalError | sqlite3.OperationalError, di
     """Return what an error of SQLite means where the disk is its cause; else the error itself."""
     name = getattr(getattr(problem, "orig", problem), "sqlite_errorname", "")
     if name in FULL:
-        return DiskFull("no space left", where=str(directory), remedy="free some space, then run it again")
+        return no_space_left(str(directory))
     if name.startswith("SQLITE_READONLY"):
         return UsageError(
             "the ledger cannot be written: the file system is read-only",

@@ -5,7 +5,7 @@ import os
 import secrets
 from pathlib import Path
 
-from tasks.engine import NO_PAGES, ONE_THREAD, QUIET
+from tasks.engine import NO_PAGES, ONE_THREAD, PATIENCE, QUIET
 from tasks.stack.postgres import Postgres
 from tasks.store import owner_only, read_json, write_json
 
@@ -28,7 +28,7 @@ PRELOAD = (
 
 
 def environment(
-    state: Path, store: Path, dags: Path, postgres: Postgres, airflow_port: int, dask_port: int
+    state: Path, store: str, dags: Path, postgres: Postgres, airflow_port: int, dask_port: int
 ) -> dict[str, str]:
     """Return the environment of every component: the user's, with our settings on top.
 
@@ -38,7 +38,7 @@ def environment(
         **ONE_THREAD,
         **_airflow(state, dags, postgres, airflow_port),
         **_dask(),
-        "MURMUR_STORE": str(store),
+        "MURMUR_STORE": store,
         "MURMUR_DASK": f"tls://{LOOPBACK}:{dask_port}",
         "MURMUR_DASK_CA": str(certificate_file(state)),
         "MURMUR_DASK_CERT": str(certificate_file(state)),
@@ -97,13 +97,14 @@ def _airflow(state: Path, dags: Path, postgres: Postgres, port: int) -> dict[str
 
 
 def _dask() -> dict[str, str]:
-    """Return the settings of tasks/engine.py: no spilling, no pausing (blocks bound the memory), no pages, quiet."""
+    """Return the settings of tasks/engine.py; no spilling and no pausing (blocks bound the memory), no pages."""
     memory = {
         f"DASK_DISTRIBUTED__WORKER__MEMORY__{k}": "False" for k in ("SPILL", "TARGET", "PAUSE", "TERMINATE")
     }
     pages = {f"DASK_{routes.replace('.', '__').upper()}": "[]" for routes in NO_PAGES}
     quiet = {
-        f"DASK_{key.replace('.', '__').replace('-', '_').upper()}": str(value) for key, value in QUIET.items()
+        f"DASK_{key.replace('.', '__').replace('-', '_').upper()}": str(value)
+        for key, value in (QUIET | PATIENCE).items()
     }
     return {**memory, **pages, **quiet, "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "60s"}
 

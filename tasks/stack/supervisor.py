@@ -71,7 +71,9 @@ class Stack:
     @property
     def environment(self) -> dict[str, str]:
         """Return the environment of the components; Airflow's command line needs it to reach this stack."""
-        return environment(self.state, self.store.root, self._dags, self._postgres, self.port, self.dask_port)
+        return environment(
+            self.state, self.store.address, self._dags, self._postgres, self.port, self.dask_port
+        )
 
     def __enter__(self) -> Self:
         self.start()

@@ -76,6 +76,7 @@ class World:
             DAGS, self.dags, ignore=shutil.ignore_patterns("*.toml", "__pycache__"), copy_function=os.symlink
         )
         (self.dags / "releases").mkdir(exist_ok=True)
+        shutil.copyfile(Path(__file__).with_name("hostile_dag.py"), self.dags / "hostile_dag.py")
         # Seeds, since a person of one population must not appear in another.
         self.write("monthly", seed=1)
         self.write("signed", seed=2, approval=True, more=ALERTED)

@@ -10,6 +10,7 @@ import pytest
 
 from tasks.errors import MurmurError, UsageError
 from tasks.keys import OwnerKey
+from tasks.stack import Stack
 from tasks.storage.bucket import Bucket
 from tasks.storage.cache import make_cache
 from tasks.storage.objects import ObjectStorage
@@ -225,6 +226,14 @@ def test_no_bucket(s3, use_postgres):
     s3()
     with pytest.raises(UsageError, match="its bucket"):
         Store("s3://no-such-bucket/x")
+
+
+def test_the_embedded_stack_names_the_address(address, tmp_path):
+    """Its components have copies of their own; ours would be a store that nobody else sees."""
+    state = tmp_path / "state"
+    (state / "airflow").mkdir(parents=True)
+    (state / "postgres").symlink_to(tmp_path)
+    assert Stack(state, store=address, workers=1).environment["MURMUR_STORE"] == address
 
 
 def test_copies_of_the_dead_are_removed(tmp_path, monkeypatch):
