@@ -1,13 +1,16 @@
 """Define what a command returns, and the arguments that several commands share."""
 
 import argparse
+import contextlib
 import os
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tasks.errors import Refused, UsageError, printable
-from tasks.store import Store, read_published_json
+from tasks.errors import MurmurError, Refused, UsageError, printable
+from tasks.store import Store, copy_objects, read_published_json
 
 if TYPE_CHECKING:
     from checks.result import Verdict
@@ -67,6 +70,27 @@ def local_store(named: str | None) -> Store:
     """Return a store that is a directory: a study tries releases there, beside the real ones."""
     require_local(named or os.environ.get("MURMUR_STORE") or "", "--store, MURMUR_STORE")
     return Store(named)
+
+
+@contextlib.contextmanager
+def copied_here(published: str) -> Iterator[Path]:
+    """Yield the directory of a release; of one in an object store a copy of its files, removed afterwards."""
+    if "://" not in published:
+        yield Path(published)
+        return
+    *_, name, snapshot = published.rstrip("/").split("/")
+    with tempfile.TemporaryDirectory(prefix="murmur-copy-") as place:
+        copy = Path(place) / name / snapshot
+        copy.mkdir(parents=True)
+        if not copy_objects(published, copy):
+            raise UsageError("there is no release here", where=published, remedy="check the address")
+        try:
+            yield copy
+        except MurmurError as problem:  # nobody else can open our copy
+            problem.what, problem.where, problem.remedy = (
+                text.replace(str(copy), published) for text in (problem.what, problem.where, problem.remedy)
+            )
+            raise
 
 
 def require_directory(path: str | Path, argument: str) -> Path:

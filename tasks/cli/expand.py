@@ -1,17 +1,20 @@
 """Write a release as ordinary (user, item, rating) rows for recommender toolkits."""
 
 import argparse
+import contextlib
 import functools
 from pathlib import Path
 
-from tasks.cli._command import CommandResult, require_local, require_offered
+from tasks.cli._command import CommandResult, copied_here, require_offered
 
 HELP = "write a release as ordinary (user, item, rating) rows"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the release, the format and the place to write to."""
-    parser.add_argument("published", metavar="PUBLISHED", help="directory of the published release")
+    parser.add_argument(
+        "published", metavar="PUBLISHED", help="the published release: a directory, or s3://…"
+    )
     parser.add_argument(
         "--to",
         required=True,
@@ -37,15 +40,16 @@ def run(options: argparse.Namespace) -> CommandResult:
     from tasks.cli._display import progress_bars
     from tasks.data.expand import expand
 
-    earlier = [Path(place) for place in options.earlier]
-    for name in (*options.earlier, options.published):
-        require_local(name, "PUBLISHED")
-    for place in (*earlier, Path(options.published)):
-        require_offered(place)
-    if options.to == "support":
-        from tasks.data.expand_support import expand_support
+    with contextlib.ExitStack() as copies:
+        published, *earlier = (
+            copies.enter_context(copied_here(place)) for place in (options.published, *options.earlier)
+        )
+        for place in (*earlier, published):
+            require_offered(place)
+        if options.to == "support":
+            from tasks.data.expand_support import expand_support
 
-        return CommandResult(expand_support(Path(options.published), Path(options.out)))
-    with progress_bars() as progress:
-        report = functools.partial(progress, "expand")
-        return CommandResult(expand(Path(options.published), options.to, Path(options.out), report, earlier))
+            return CommandResult(expand_support(published, Path(options.out)))
+        with progress_bars() as progress:
+            report = functools.partial(progress, "expand")
+            return CommandResult(expand(published, options.to, Path(options.out), report, earlier))

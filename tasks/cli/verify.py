@@ -2,12 +2,10 @@
 
 import argparse
 import json
-import tempfile
 from pathlib import Path
 
-from tasks.cli._command import REFUSED, CommandResult, require_offered, verdict_result
+from tasks.cli._command import REFUSED, CommandResult, copied_here, require_offered, verdict_result
 from tasks.errors import Refused, UsageError
-from tasks.store import copy_objects
 
 HELP = (
     "check a published release from its files alone: digests, schema, k and l, and with --key its signature"
@@ -31,12 +29,7 @@ def run(options: argparse.Namespace) -> CommandResult:
     """Run the checks that need nothing but the published files."""
     if "://" not in options.published:
         return _verify(Path(options.published), options.key)
-    *_, name, snapshot = options.published.rstrip("/").split("/")
-    with tempfile.TemporaryDirectory(prefix="murmur-verify-") as place:
-        copy = Path(place) / name / snapshot
-        copy.mkdir(parents=True)
-        if not copy_objects(options.published, copy):
-            raise UsageError("there is no release here", where=options.published, remedy="check the address")
+    with copied_here(options.published) as copy:
         result = _verify(copy, options.key)
     answer = json.loads(json.dumps(result.answer).replace(str(copy), options.published))
     return CommandResult(answer, result.exit_code, result.end)

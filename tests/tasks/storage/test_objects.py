@@ -2,12 +2,14 @@
 
 import os
 import stat
+import tempfile
 import time
 from pathlib import Path
 
 import psycopg2
 import pytest
 
+from tasks.cli import main
 from tasks.errors import MurmurError, UsageError
 from tasks.keys import OwnerKey
 from tasks.stack import Stack
@@ -16,6 +18,7 @@ from tasks.storage.cache import make_cache
 from tasks.storage.objects import ObjectStorage
 from tasks.store import Store, addressed, remove, write_json
 from tests.contracts.storages import CLOSING, RELEASE, StorageContract, arrive, write
+from tests.tasks.series.small_series import ITEMS, SmallSeries, people
 
 pytestmark = [pytest.mark.stack]
 
@@ -200,6 +203,36 @@ class TestStore:
         monkeypatch.delenv("MURMUR_SECRET_FILE", raising=False)
         with pytest.raises(UsageError, match="holds no secret"):
             OwnerKey.load(Store(address).root)
+
+
+def test_a_release_there_is_expanded(s3, tmp_path, monkeypatch):
+    """`murmur expand` copies the release, needs neither ledger nor secret, and leaves nothing; as `murmur verify`."""
+    made = SmallSeries(tmp_path).publish("2026-01-01", people(0, 6))
+    address, copies = f"{s3()}/films/2026-01-01", tmp_path / "copies"
+    copies.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(copies))
+    for file in made.iterdir():
+        Bucket(address).put(file.name, file)
+    assert main(["expand", str(made), "--to", "csv", str(tmp_path / "here.csv")]) == 0
+    assert main(["expand", address, "--to", "csv", str(tmp_path / "there.csv")]) == 0
+    assert (tmp_path / "there.csv").read_bytes() == (tmp_path / "here.csv").read_bytes()
+    assert len((tmp_path / "there.csv").read_text().splitlines()) == 1 + 6 * len(ITEMS)
+    assert main(["expand", f"{address}-r1", "--to", "csv", str(tmp_path / "none.csv")]) == 2
+    assert main(["verify", address]) == 0
+    assert list(copies.iterdir()) == []
+
+
+def test_errors_name_the_address(s3, tmp_path, capsys):
+    """A release that was withdrawn is refused by its address, not by our copy of it."""
+    address = f"{s3()}/films/2026-01-01"
+    stone = tmp_path / "tombstone.json"
+    stone.write_text("{}")
+    Bucket(address).put(stone.name, stone)
+    assert main(["expand", address, "--to", "csv", str(tmp_path / "none.csv")]) == 2
+    said = capsys.readouterr().err
+    assert "was withdrawn" in said
+    assert address in said
+    assert "murmur-copy-" not in said
 
 
 @pytest.mark.parametrize("ledger", ["", "sqlite:///ledger.db"])
