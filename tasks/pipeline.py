@@ -226,11 +226,7 @@ def run_step(
     """
     from tasks.series.repeated import is_already_published
     from tasks.series.replanning import plan_anew
-
-    if is_already_published(config, snapshot, store):
-        log.info("%s %s is published already; its steps' results stay", config.release.name, snapshot)
-    else:
-        begin_run(config, snapshot, store)
+    from tasks.series.under_way import under_way
 
     def attempt() -> dict[str, Any]:
         store.storage.refresh()
@@ -239,8 +235,13 @@ def run_step(
             require_same(execute("validate", release)["digest"], approved, release.private)
         return execute(name, release)
 
-    with errors_addressed(), reported(config, snapshot, store, name), _workers(store) as workers:
-        return plan_anew(attempt, config, snapshot, store)
+    with errors_addressed(), under_way(store, config.population):
+        if is_already_published(config, snapshot, store):
+            log.info("%s %s is published already; its steps' results stay", config.release.name, snapshot)
+        else:
+            begin_run(config, snapshot, store)
+        with reported(config, snapshot, store, name), _workers(store) as workers:
+            return plan_anew(attempt, config, snapshot, store)
 
 
 def _workers(store: Store) -> contextlib.AbstractContextManager[Engine]:
@@ -261,9 +262,7 @@ def run(
     snapshot was published from another source or with other settings."""
     from tasks.series.repeated import is_already_published
     from tasks.series.replanning import plan_anew
-
-    if not is_already_published(config, snapshot, store):
-        begin_run(config, snapshot, store)
+    from tasks.series.under_way import under_way
 
     def attempt() -> dict[str, Any]:
         store.storage.refresh()
@@ -276,10 +275,13 @@ def run(
                 reference = execute(name, release)
         return reference
 
-    (progress or log_progress)("workers", 0, 1)  # their start takes seconds; the first step follows
-    with reported(config, snapshot, store), _workers(store) as workers:
-        (progress or log_progress)("workers", 1, 1)
-        return plan_anew(attempt, config, snapshot, store)
+    with under_way(store, config.population):
+        if not is_already_published(config, snapshot, store):
+            begin_run(config, snapshot, store)
+        (progress or log_progress)("workers", 0, 1)  # their start takes seconds; the first step follows
+        with reported(config, snapshot, store), _workers(store) as workers:
+            (progress or log_progress)("workers", 1, 1)
+            return plan_anew(attempt, config, snapshot, store)
 
 
 def _require_approval(release: Run) -> None:

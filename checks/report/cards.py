@@ -49,7 +49,7 @@ def _risk(rows: list[Row]) -> Card:
     of = "of people on average, at most," if average else "at most,"
     caption = f"{of} by the best attack ({worst.about.title}); {worst.limit} is allowed"
     if not worst.result.applicable:
-        caption += ", which the group size guarantees for everybody"
+        caption += ", and the size of the groups alone keeps every attack within it"
     return Card(
         title,
         share(upper),

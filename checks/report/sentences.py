@@ -75,15 +75,15 @@ def advice(verdict: Verdict, rows: list[Row], owner: OwnerFacts | None) -> list[
         if owner is not None and owner.remedy:
             return [f"{owner.remedy[0].upper()}{owner.remedy[1:]}."]
         return ["Do not use or pass on these files. The owner's edition of this report says what to change."]
+    warned = [row.about.title for row in rows if row.result.severity == "advisory" and not row.result.passed]
+    warning = (
+        [f"Read the warning below ({', '.join(warned)}); such a check refuses nothing."] if warned else []
+    )
     if owner is not None:
-        warned = [
-            row.about.title for row in rows if row.result.severity == "advisory" and not row.result.passed
-        ]
         publish = "Publish it: the step publish does so, after a person approved it where the release asks for that."
-        if not warned:
-            return [publish]
-        return [f"Read the warning below ({', '.join(warned)}); it refuses nothing.", publish]
+        return [*warning, publish]
     return [
+        *warning,
         "Use it: README.md in its directory shows how.",
         "Verify it: `murmur verify DIRECTORY` recomputes what files can show.",
     ]

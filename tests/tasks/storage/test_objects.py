@@ -96,6 +96,27 @@ class TestObjectStorage(StorageContract):
                 storage.reveal(arrive(storage, "one"), storage.root / RELEASE)
         assert Bucket(storage.address).entries() == {}
 
+    def test_a_result_is_taken_back_where_a_lock_was_lost(self, storage, postgres, monkeypatch):
+        """A run whose lock is lost while it stores a result leaves nothing: an erasure may have passed meanwhile."""
+        (storage.root / "private").mkdir()
+        result = write(
+            storage.root / "private/films/2026-01-01/work/ingest", ratings_npy="r", step_json=CLOSING
+        )
+        put = Bucket.put
+
+        def cut_off(bucket: Bucket, name: str, file: Path) -> None:
+            put(bucket, name, file)
+            with psycopg2.connect(postgres.replace("+psycopg2", "")) as db, db.cursor() as cursor:
+                cursor.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
+
+        with storage.share(storage.root / "private/lock"):
+            storage.save(result)
+            (result / "ratings.npy").write_text("r2")
+            monkeypatch.setattr(Bucket, "put", cut_off)
+            with pytest.raises(MurmurError, match="was lost"):
+                storage.save(result)
+        assert Bucket(storage.address).entries().keys() == {"private/films/2026-01-01/work/ingest/step.json"}
+
     def test_an_unfinished_release_is_not_there(self, storage, another):
         """Files without a manifest are no release, and nobody copies them."""
         Bucket(storage.address).put(f"{RELEASE}/items.csv", arrive(storage, "one") / "items.csv")
