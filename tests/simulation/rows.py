@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from tasks.config import Budget
 from tasks.errors import Refused
 from tasks.series.publication import recover
+from tasks.series.rows import Spending
 from tasks.series.spending import Payment, require_payable
 from tasks.series.under_way import under_way
 from tasks.store import Store, make_private, owner_only, remove
@@ -29,9 +30,15 @@ class Rows(made_synthetic.SyntheticSeries):
         self.store = Store(STORE)
         self.scratch = self.private(snapshot) / "work" / "validate"
 
-    def make(self, snapshot: str, budget: Budget = BUDGET, **changes: object) -> None:
+    def make(
+        self,
+        snapshot: str,
+        budget: Budget = BUDGET,
+        spends: Spending | None = None,
+        blocked: str | None = None,
+    ) -> None:
         with owner_only():
-            super().make(snapshot, budget, **changes)
+            super().make(snapshot, budget, spends, blocked)
 
 
 def publish_rows(snapshots: Sequence[str]) -> Callable[[Job], None]:
