@@ -140,7 +140,7 @@ def show(rows: list[dict[str, Any]]) -> str:
 
 def arguments(given: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--users", type=int, default=USERS // 10)
+    parser.add_argument("--users", type=int, default=round(USERS / 10))
     parser.add_argument("--items", type=int, default=ITEMS)
     parser.add_argument("--ratings-per-user", type=float, default=RATINGS / USERS)
     parser.add_argument("--data", type=Path, help="directory of Parquet parts made earlier, or to be filled")
