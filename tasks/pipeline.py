@@ -27,7 +27,7 @@ from pydantic import SerializeAsAny
 from tasks import methods
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
-from tasks.data.approval import awaits_approval, begin_run, is_approved, require_same
+from tasks.data.approval import awaits_approval, is_approved, require_same
 from tasks.engine import Engine, engine, engine_on_demand
 from tasks.errors import room_in
 from tasks.keys import NoiseKey, OwnerKey
@@ -224,9 +224,8 @@ def run_step(
     Where another snapshot was published since the first step, the release is planned anew and all steps run again.
     `approved` is the digest of the candidate that a person let out: only that one is published.
     """
-    from tasks.series.repeated import is_already_published
+    from tasks.series.repeated import begun
     from tasks.series.replanning import plan_anew
-    from tasks.series.under_way import under_way
 
     def attempt() -> dict[str, Any]:
         store.storage.refresh()
@@ -235,12 +234,9 @@ def run_step(
             require_same(execute("validate", release)["digest"], approved, release.private)
         return execute(name, release)
 
-    with errors_addressed(), under_way(store, config.population):
-        published = is_already_published(config, snapshot, store)
+    with errors_addressed(), begun(config, snapshot, store) as published:
         if published:
             log.info("%s %s is published already; its steps' results stay", config.release.name, snapshot)
-        else:
-            begin_run(config, snapshot, store)
         with reported(config, snapshot, store, name), _workers(store, published) as workers:
             return plan_anew(attempt, config, snapshot, store)
 
@@ -262,9 +258,8 @@ def run(
 
     Raises Refused when the gate refuses the release, or a person must approve it and has not done so, and where the
     snapshot was published from another source or with other settings."""
-    from tasks.series.repeated import is_already_published
+    from tasks.series.repeated import begun
     from tasks.series.replanning import plan_anew
-    from tasks.series.under_way import under_way
 
     def attempt() -> dict[str, Any]:
         store.storage.refresh()
@@ -277,10 +272,7 @@ def run(
                 reference = execute(name, release)
         return reference
 
-    with under_way(store, config.population):
-        published = is_already_published(config, snapshot, store)
-        if not published:
-            begin_run(config, snapshot, store)
+    with begun(config, snapshot, store) as published:
         (progress or log_progress)("workers", 0, 1)  # their start takes seconds; the first step follows
         with reported(config, snapshot, store), _workers(store, published) as workers:
             (progress or log_progress)("workers", 1, 1)

@@ -1,16 +1,20 @@
 """Recognise a snapshot that is published already, before any step runs: it never changes, so nothing is to be done."""
 
+import contextlib
 import datetime
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from tasks import formats
 from tasks.config import ReleaseConfig
+from tasks.data.approval import begin_run
 from tasks.errors import MurmurError, Refused
 from tasks.series.forgotten import require_whole
 from tasks.series.ledger import Ledger
 from tasks.series.publication import recover
 from tasks.series.rows import about_people
+from tasks.series.under_way import under_way
 from tasks.store import Store, digest_of, dumps, owner_only
 
 REMEDY = "a published release never changes: late data enter the next snapshot; publish that instead"
@@ -30,6 +34,16 @@ def _quick_state(config: ReleaseConfig, snapshot: datetime.date) -> dict[str, An
         mode="json", exclude={"release", "alerts"}
     )  # schedule and alerts change nothing that is published
     return {"source": formats.state(config.source, snapshot), "settings": digest_of(settings)}
+
+
+@contextlib.contextmanager
+def begun(config: ReleaseConfig, snapshot: datetime.date, store: Store) -> Iterator[bool]:
+    """Keep erasures waiting while a run is under way; yield whether its snapshot is published already."""
+    with under_way(store, config.population):
+        published = is_already_published(config, snapshot, store)
+        if not published:
+            begin_run(config, snapshot, store)
+        yield published
 
 
 def is_already_published(config: ReleaseConfig, snapshot: datetime.date, store: Store) -> bool:
