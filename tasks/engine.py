@@ -63,21 +63,41 @@ class ClusterLost(MurmurError):
 
 
 class Engine:
-    """Run a function over blocks, in this process or on Dask workers; results are in the order of the blocks."""
+    """Run a function over blocks, in this process or on Dask workers; results are in the order of the blocks.
 
-    def __init__(self, client: Any | None = None, exchange: Exchange | None = None) -> None:
-        self._client, self._exchange = client, exchange
+    With `connect`, workers are started or reached when they are needed first.
+    """
+
+    def __init__(
+        self,
+        client: Any | None = None,
+        exchange: Exchange | None = None,
+        *,
+        connect: Callable[[], "Engine"] | None = None,
+    ) -> None:
+        self._client, self._exchange, self._connect = client, exchange, connect
+        self._used_before = 0.0  # by the workers, when they were reached
 
     @property
     def workers(self) -> int:
         """Return the number of worker processes (0: everything runs in this process)."""
+        self._reach()
         # Not scheduler_info: a periodic update that lists no worker may replace the answer before it is returned.
         return len(self._client.nthreads()) if self._client else 0
 
     def cpu_seconds(self) -> float:
         """Return the CPU time used so far by this process and by the workers."""
-        on_workers = _run_everywhere(self._client, time.process_time) if self._client else {}
-        return time.process_time() + sum(on_workers.values())
+        return time.process_time() + self._used_by_workers() - self._used_before
+
+    def _used_by_workers(self) -> float:
+        return sum(_run_everywhere(self._client, time.process_time).values()) if self._client else 0.0
+
+    def _reach(self) -> None:
+        """Start or reach the workers, unless that is done."""
+        if self._connect is not None:
+            reached, self._connect = self._connect(), None
+            self._client, self._exchange = reached._client, reached._exchange
+            self._used_before = self._used_by_workers()
 
     def map(
         self,
@@ -99,6 +119,7 @@ class Engine:
     def _run(
         self, function: Callable[..., Any], blocks: list[Any], common: dict
     ) -> Iterator[tuple[int, Any]]:
+        self._reach()
         if self._client is None:
             for position, block in enumerate(blocks):
                 yield position, function(block, **common)
@@ -181,6 +202,16 @@ def engine(workers: int | None = None, *, exchange: Exchange | None = None) -> I
         else:
             with _embedded(count) as client:
                 yield Engine(client)
+
+
+@contextlib.contextmanager
+def engine_on_demand(*, exchange: Exchange | None = None) -> Iterator[Engine]:
+    """Return an engine like `engine`, whose workers are started or reached when the first block is computed.
+
+    For runs that will probably find all results: they need no worker, and say nothing of a scheduler that is not there.
+    """
+    with contextlib.ExitStack() as opened:
+        yield Engine(connect=lambda: opened.enter_context(engine(exchange=exchange)))
 
 
 @contextlib.contextmanager

@@ -28,15 +28,22 @@ PRELOAD = (
 
 
 def environment(
-    state: Path, store: str, dags: Path, postgres: Postgres, airflow_port: int, dask_port: int
+    state: Path,
+    store: str,
+    dags: Path,
+    postgres: Postgres,
+    ports: tuple[int, int],
+    idle_seconds: float,
 ) -> dict[str, str]:
     """Return the environment of every component: the user's, with our settings on top.
 
-    It contains NUMBA_CACHE_DIR (tasks/__init__.py), so that all components share compiled kernels.
+    It contains NUMBA_CACHE_DIR (tasks/__init__.py), so that all components share compiled kernels. `ports` are those
+    of Airflow and of Dask's scheduler, `idle_seconds` how long Airflow's scheduler sleeps when it had nothing to do.
     """
+    airflow_port, dask_port = ports
     own = {
         **ONE_THREAD,
-        **_airflow(state, dags, postgres, airflow_port),
+        **_airflow(state, dags, postgres, airflow_port, idle_seconds),
         **_dask(),
         "MURMUR_STORE": store,
         "MURMUR_DASK": f"tls://{LOOPBACK}:{dask_port}",
@@ -54,7 +61,7 @@ def environment(
     return {**os.environ, **own}
 
 
-def _airflow(state: Path, dags: Path, postgres: Postgres, port: int) -> dict[str, str]:
+def _airflow(state: Path, dags: Path, postgres: Postgres, port: int, idle_seconds: float) -> dict[str, str]:
     sections = {
         "core": {
             "dags_folder": str(dags),
@@ -74,7 +81,11 @@ def _airflow(state: Path, dags: Path, postgres: Postgres, port: int) -> dict[str
             "sql_alchemy_conn_async": postgres.url("asyncpg"),
         },
         "api": {"host": LOOPBACK, "port": str(port), "base_url": f"http://{LOOPBACK}:{port}", "workers": "1"},
-        "scheduler": {"scheduler_heartbeat_sec": "1", "job_heartbeat_sec": "2"},
+        "scheduler": {
+            "scheduler_heartbeat_sec": "1",
+            "job_heartbeat_sec": "2",
+            "scheduler_idle_sleep_time": str(idle_seconds),
+        },
         "dag_processor": {
             "refresh_interval": "10",
             "min_file_process_interval": "30",  # each parse of the DAG files costs a second of CPU time

@@ -23,6 +23,7 @@ from tasks.engine import (
     Engine,
     _losses_named,
     engine,
+    engine_on_demand,
     make_certificate,
     workers_wanted,
 )
@@ -102,6 +103,27 @@ def test_map_arguments(two_workers):
     for value in range(3):
         table = np.full(50_000, value)
         assert two_workers.map(first_of, range(4), table=table) == [value] * 4
+
+
+def test_workers_on_demand(started_workers, monkeypatch):
+    """Workers are started for the first block; what they used before is not this run's."""
+    opened = []
+    monkeypatch.setenv("MURMUR_WORKERS", "2")
+    monkeypatch.setattr(
+        "tasks.engine._embedded",
+        lambda count: opened.append(count) or contextlib.nullcontext(started_workers),
+    )
+    with engine_on_demand() as workers:
+        assert workers.cpu_seconds() > 0
+        assert opened == []
+        assert workers.map(square, range(3)) == [0, 1, 4]
+        assert opened == [2]
+        assert workers.workers == 2
+        on_workers = sum(started_workers.run(time.process_time).values())
+        assert 0 < workers.cpu_seconds() < time.process_time() + on_workers
+    with engine_on_demand():
+        pass
+    assert opened == [2]
 
 
 @pytest.mark.slow
