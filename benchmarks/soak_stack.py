@@ -1,7 +1,7 @@
 """Make the releases of the soak in the embedded stack, one run of the DAG after the other, and measure what grows.
 
-Memory is what processes have for themselves plus their part of what they share (PSS), so that a sum counts nothing
-twice. The figures are taken when no task runs.
+Memory is what processes have for themselves (USS): the part of what they share changes when other programs with the
+same libraries end. The figures are taken when no task runs.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def figures_of_stack(stack: Stack) -> dict[str, int]:
 def memory_of(process: psutil.Process) -> int:
     """Return the memory of a process; one that ends meanwhile has none."""
     with contextlib.suppress(psutil.Error):
-        return int(process.memory_full_info().pss)
+        return int(process.memory_full_info().uss)
     return 0
 
 
