@@ -14,11 +14,12 @@ export DO_NOT_TRACK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui test quick faults fuzz simulate containers toolkits lint ruff format bench bench-gate bench-netflix bench-page \
+.PHONY: help setup demo ui test quick faults fuzz simulate containers toolkits lint ruff format bench bench-gate bench-netflix \
+	bench-many-items bench-roofline bench-billion bench-page \
 	compare soak sbom audit lock clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Compiled kernels are shared by all processes; without this step each of the first processes would compile its own.
 setup: $(STAMP)  ## install everything into .venv and compile the kernels (quick when nothing changed)
@@ -104,6 +105,15 @@ bench-netflix: setup  ## every stage at Netflix's size, with peers; NETFLIX="--d
 
 bench-gate: setup  ## cost of each check at Netflix's size, a flame chart each in build/gate; GATE="--data DIR --store DIR --k 50"
 	@exec $(BIN)/python -m benchmarks.gate --flame build/gate $(GATE)
+
+bench-many-items: setup  ## two catalogues with many more items than people, stage by stage; MANY="--shapes 7k" for its options
+	@exec $(BIN)/python -m benchmarks.many_items $(MANY)
+
+bench-roofline: setup  ## the stages against the bandwidth and the arithmetic of one core, at a tenth of Netflix's size
+	@exec $(BIN)/python -m benchmarks.roofline $(ROOFLINE)
+
+bench-billion: setup  ## up to 10⁹ ratings of 4.8 million people (a day, 65 GB); BILLION="--users 192000 --doublings 2"
+	@exec $(BIN)/python -m benchmarks.billion $(BILLION)
 
 bench-page: setup  ## docs/benchmarks.md and its plots, from benchmarks/results
 	@$(BIN)/python -m benchmarks.page

@@ -2,6 +2,7 @@
 
     make soak                                            # 200 releases; writes docs/soak.svg and results/soak.json
     python -m benchmarks.soak --releases 20 --churn 0.2  # a short one of a population that people join and leave
+    python -m benchmarks.soak --stack 30                 # runs of a DAG in the embedded stack (soak_stack.py)
 
 Every release goes through the whole pipeline, gate included, in one process, so that memory which a release leaves
 behind is seen. After each release its intermediate results are removed, as `murmur clean` does.
@@ -27,17 +28,14 @@ from statistics import median
 from typing import Any
 
 import psutil
-import sqlalchemy as sa
 
-from benchmarks import results
+from benchmarks import results, soak_stack
 from benchmarks.plots import lines
 from benchmarks.results import Bar
+from benchmarks.soak_figures import FIRST, MEBIBYTE, NAME, count_below, figures_of, release_tables
 
 MOST_RATIO = 1.5
 LEAST_GROWTH = 0.05
-NAME = "soak"
-FIRST = datetime.date(2026, 1, 1)
-MEBIBYTE = 2**20
 SMOOTHED = 11  # releases: the median of so many in place of each, for figures of one release
 WORDS = {
     "published_bytes": "published, bytes of all",
@@ -51,7 +49,35 @@ WORDS = {
     "temporary_files": "temporary files",
     "cpu_seconds": "CPU seconds of one release",
 }
-OF_ONE = ("rss_bytes", "open_files", "temporary_files", "cpu_seconds")
+IN_THE_STACK = {  # what is counted instead of the figures of one process
+    "airflow_bytes": "memory of Airflow's processes",
+    "dask_bytes": "memory of Dask's processes",
+    "postgres_bytes": "memory of PostgreSQL's processes",
+    "airflow_open_files": "open files of Airflow's processes",
+    "dask_open_files": "open files of Dask's processes",
+    "postgres_open_files": "open files of PostgreSQL's processes",
+    "processes": "processes",
+    "temporary_files": "temporary files",
+    "database_bytes": "Airflow's database, bytes of all",
+    "database_rows": "Airflow's database, rows of all",
+    "log_bytes": "logs, bytes of all",
+    "log_files": "logs, files of all",
+    "cpu_seconds": "CPU seconds of the steps of one release",
+}
+OF_ONE = (
+    "rss_bytes", "airflow_bytes", "dask_bytes", "postgres_bytes", "open_files", "airflow_open_files", "dask_open_files",
+    "postgres_open_files", "processes", "temporary_files", "cpu_seconds",
+)  # fmt: skip
+
+
+def is_stack(runs: list[dict[str, Any]]) -> bool:
+    return "airflow_bytes" in runs[0]
+
+
+def words_of(runs: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the figures that were counted, with their names."""
+    known = WORDS | IN_THE_STACK if is_stack(runs) else WORDS
+    return {name: words for name, words in known.items() if name in runs[0]}
 
 
 def ratio_of_halves(values: Sequence[float]) -> float | None:
@@ -73,47 +99,23 @@ def bars(runs: list[dict[str, Any]]) -> list[Bar]:
     found = [
         Bar("releases published", float(sum(run["status"] == "published" for run in runs)), "≥", len(runs))
     ]
-    for name, words in WORDS.items():
+    for name, words in words_of(runs).items():
         values = [float(run[name]) for run in runs]
         ratio = ratio_of_halves(smooth(values) if name in OF_ONE else values)
         found.append(Bar(f"{words}, second half against first", ratio or 0.0, "≤", MOST_RATIO))
     return found
 
 
-def count_below(directory: Path) -> tuple[int, int]:
-    """Return files and bytes below a directory."""
-    sizes = [file.stat().st_size for file in directory.rglob("*") if file.is_file()]
-    return len(sizes), sum(sizes)
-
-
-def rows_of(ledger: Path) -> int:
-    """Return the rows of all tables of a ledger."""
-    engine = sa.create_engine(f"sqlite:///{ledger}")
-    try:
-        with engine.connect() as db:
-            names = sa.inspect(db).get_table_names()
-            return sum(db.scalar(sa.text(f'SELECT count(*) FROM "{name}"')) or 0 for name in names)
-    finally:
-        engine.dispose()
-
-
-def release_config(users: int, items: int, churn: float) -> Any:
-    """Return the release: default settings, a small synthetic population."""
-    from tasks.config import parse
-
-    people = {"users": users, "items": items, "ratings_per_user": 25.0, "churn": churn}
-    return parse({"release": {"name": NAME}, "source": {"format": "synthetic", "synthetic": people}})
-
-
 def run(asked: argparse.Namespace, scratch: Path, say: Callable[[str], None]) -> list[dict[str, Any]]:
     """Make the releases one after the other and return the figures after each."""
     from tasks import pipeline
+    from tasks.config import parse
     from tasks.data.retention import sweep
     from tasks.errors import Refused
     from tasks.series.ledger import Ledger
     from tasks.store import Store
 
-    config = release_config(asked.users, asked.items, asked.churn)
+    config = parse(release_tables(asked.users, asked.items, asked.churn))
     store, process, found = Store(scratch / "store"), psutil.Process(), []
     temporary = scratch / "temporary"
     temporary.mkdir()
@@ -129,8 +131,6 @@ def run(asked: argparse.Namespace, scratch: Path, say: Callable[[str], None]) ->
         cpu, wall = time.process_time() - cpu, time.monotonic() - wall
         sweep(store, NAME, 0)
         gc.collect()
-        published, private = (count_below(store.root / part) for part in ("published", "private"))
-        ledgers = store.root / "private" / "ledger"
         with Ledger.open(store, NAME) as ledger:
             groups = len(ledger.groups())
         found.append(
@@ -144,12 +144,7 @@ def run(asked: argparse.Namespace, scratch: Path, say: Callable[[str], None]) ->
                 "rss_bytes": process.memory_info().rss,
                 "open_files": process.num_fds(),
                 "temporary_files": count_below(temporary)[0],
-                "published_files": published[0],
-                "published_bytes": published[1],
-                "private_files": private[0],
-                "private_bytes": private[1],
-                "ledger_bytes": count_below(ledgers)[1],
-                "ledger_rows": rows_of(ledgers / f"{NAME}.db"),
+                **figures_of(store.root),
             }
         )
         if number % 10 in (0, 1):
@@ -163,7 +158,7 @@ def show(runs: list[dict[str, Any]]) -> str:
     """Tabulate every figure after the first, the middle and the last release, with the growth of the two halves."""
     marks = [runs[0], runs[len(runs) // 2], runs[-1]]
     rows = [["", *(f"after {mark['release']}" for mark in marks), "2nd half / 1st"]]
-    for name, words in WORDS.items():
+    for name, words in words_of(runs).items():
         values = [float(run[name]) for run in runs]
         values = smooth(values) if name in OF_ONE else values
         ratio = ratio_of_halves(values)
@@ -176,12 +171,17 @@ def show(runs: list[dict[str, Any]]) -> str:
 
 
 def draw(runs: list[dict[str, Any]], path: Path, command: str) -> None:
-    """Draw every figure as a share of its last value over the number of releases."""
+    """Draw figures as shares of their last values over the number of releases; of the stack all that are bytes."""
     shown = {}
-    for name, words in WORDS.items():
+    for name, words in words_of(runs).items():
         values = [float(run[name]) for run in runs]
         values = smooth(values) if name in OF_ONE else values
-        if name not in ("open_files", "temporary_files"):
+        drawn = (
+            name.endswith("_bytes")
+            if "airflow_bytes" in runs[0]
+            else name not in ("open_files", "temporary_files")
+        )
+        if drawn:
             shown[words] = [value / max(values[-1], 1e-9) for value in values]
     lines(path, shown, ylabel="share of the value after the last", command=command, xlabel="releases")
 
@@ -190,25 +190,30 @@ def main(given: list[str] | None = None) -> int:
     """Run the soak and return 0 where nothing grows faster than the number of releases."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--releases", type=int, default=200)
+    parser.add_argument("--stack", type=int, metavar="RUNS", help="so many releases, by Airflow")
     parser.add_argument("--users", type=int, default=300)
     parser.add_argument("--items", type=int, default=80)
     parser.add_argument("--churn", type=float, default=0.0, help="share of people replaced each month")
     parser.add_argument("--days", type=int, default=3, help="between two snapshots")
     parser.add_argument("--scratch", type=Path, metavar="DIR", help="where the store is made")
-    parser.add_argument("--json", type=Path, metavar="FILE", default=results.DIRECTORY / "soak.json")
+    parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--plot", type=Path, metavar="FILE")
     asked = parser.parse_args(given)
-    command = results.command("benchmarks.soak", asked, "releases", "users", "items", "churn", "days")
+    number = ("stack",) if asked.stack else ("releases",)
+    command = results.command("benchmarks.soak", asked, *number, "users", "items", "churn", "days")
     os.environ.setdefault("MURMUR_WORKERS", "0")
     began = results.machine()
     for name in ("MURMUR_SECRET_FILE", "MURMUR_LEDGER", "MURMUR_STORE"):
         os.environ.pop(name, None)
     with tempfile.TemporaryDirectory(prefix="murmur-soak-", dir=asked.scratch) as directory:
-        runs = run(asked, Path(directory), lambda words: print(words, flush=True))
+        make = soak_stack.run if asked.stack else run
+        runs = make(asked, Path(directory), lambda words: print(words, flush=True))
     print(show(runs))
     found = bars(runs)
     figures = {"command": command, "runs": runs, "bars": [bar.to_json() for bar in found]}
-    results.write(asked.json, figures, began)
+    results.write(
+        asked.json or results.DIRECTORY / f"soak{'-stack' * bool(asked.stack)}.json", figures, began
+    )
     if asked.plot:
         draw(runs, asked.plot, command)
     return results.verdict(found)

@@ -246,6 +246,7 @@ def _settle(check: Check, finding: Finding, threshold: float) -> CheckResult:
         applicable=finding.applicable or not passed,  # what failed could fail
         control=finding.control,
         control_share=finding.control_share,
+        subject=finding.subject,
         attempts=attempts_so_far(),
     )
 

@@ -63,7 +63,8 @@ class Finding:
     `control` is True when the check's positive control (the same attack where it must succeed) succeeded;
     `control_share` is what it reached there, where that has the unit of `observed`. `planned` is the number of trials
     that were planned; `n` counts those that were run. `threshold` is the one that was applied, where the release's own
-    promise is stricter than the setting. `outcomes` hold what an attack achieved with each kind of knowledge.
+    promise is stricter than the setting. `outcomes` hold what an attack achieved with each kind of knowledge. `subject`
+    names what `observed` is about where a check tries several, such as attributes.
 
     `applicable` is False when the content of the release leaves this check nothing that it could find, so that passing
     is no evidence: every group holds every item and the attack uses only which items a record holds. A check derives it
@@ -82,6 +83,7 @@ class Finding:
     outcomes: tuple[Outcome, ...] = ()
     applicable: bool = True
     control_share: float | None = None
+    subject: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ class CheckResult:
     applicable: bool = True
     control: bool | None = None
     control_share: float | None = None
+    subject: str = ""
     attempts: int = 1
 
     def to_json(self) -> dict[str, Any]:

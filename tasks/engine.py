@@ -19,11 +19,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
-from tasks.errors import UsageError
+from tasks.errors import MurmurError, UsageError
 from tasks.storage.exchange import Exchange
 from tasks.store import owner_only
 
@@ -47,28 +48,56 @@ QUIET = {
     "distributed.admin.system-monitor.interval": "5s",
 }
 
+# Of the scheduler: for so long a run waits where no worker is left. Those who start workers (compose, Kubernetes, the
+# nannies of the embedded ones) replace a lost one within a minute.
+PATIENCE = {"distributed.scheduler.no-workers-timeout": "10m"}
+
 TRIES_TO_REGISTER = 3
 CONNECT_SECONDS = 20
 CERTIFICATE_DAYS = 365  # longer than any run or stack lives; each has a certificate of its own
 CREDENTIALS = ("MURMUR_DASK_CA", "MURMUR_DASK_CERT", "MURMUR_DASK_KEY")
 
 
-class Engine:
-    """Run a function over blocks, in this process or on Dask workers; results are in the order of the blocks."""
+class ClusterLost(MurmurError):
+    """Report that scheduler or workers are gone; this is no verdict on the release, and steps that are done stay."""
 
-    def __init__(self, client: Any | None = None, exchange: Exchange | None = None) -> None:
-        self._client, self._exchange = client, exchange
+
+class Engine:
+    """Run a function over blocks, in this process or on Dask workers; results are in the order of the blocks.
+
+    With `connect`, workers are started or reached when they are needed first.
+    """
+
+    def __init__(
+        self,
+        client: Any | None = None,
+        exchange: Exchange | None = None,
+        *,
+        connect: Callable[[], "Engine"] | None = None,
+    ) -> None:
+        self._client, self._exchange, self._connect = client, exchange, connect
+        self._used_before = 0.0  # by the workers, when they were reached
 
     @property
     def workers(self) -> int:
         """Return the number of worker processes (0: everything runs in this process)."""
+        self._reach()
         # Not scheduler_info: a periodic update that lists no worker may replace the answer before it is returned.
         return len(self._client.nthreads()) if self._client else 0
 
     def cpu_seconds(self) -> float:
         """Return the CPU time used so far by this process and by the workers."""
-        on_workers = self._client.run(time.process_time, on_error="ignore") if self._client else {}
-        return time.process_time() + sum(on_workers.values())
+        return time.process_time() + self._used_by_workers() - self._used_before
+
+    def _used_by_workers(self) -> float:
+        return sum(_run_everywhere(self._client, time.process_time).values()) if self._client else 0.0
+
+    def _reach(self) -> None:
+        """Start or reach the workers, unless that is done."""
+        if self._connect is not None:
+            reached, self._connect = self._connect(), None
+            self._client, self._exchange = reached._client, reached._exchange
+            self._used_before = self._used_by_workers()
 
     def map(
         self,
@@ -90,6 +119,7 @@ class Engine:
     def _run(
         self, function: Callable[..., Any], blocks: list[Any], common: dict
     ) -> Iterator[tuple[int, Any]]:
+        self._reach()
         if self._client is None:
             for position, block in enumerate(blocks):
                 yield position, function(block, **common)
@@ -103,17 +133,56 @@ class Engine:
         futures = self._client.map(bound, blocks, pure=False)
         position_of = {future.key: position for position, future in enumerate(futures)}
         try:
-            for future, result in as_completed(futures, with_results=True, loop=self._client.loop):
-                if self._exchange is not None:
-                    result = self._exchange.unpack(result)
-                yield position_of[future.key], result
-                future.release()
+            with _losses_named():
+                for future, result in as_completed(futures, with_results=True, loop=self._client.loop):
+                    if isinstance(result, CancelledError):  # Dask returns it as if the function had
+                        raise result
+                    if self._exchange is not None:
+                        result = self._exchange.unpack(result)
+                    yield position_of[future.key], result
+                    future.release()
         finally:
-            self._client.cancel([f for f in futures if not f.done()])
+            if self._client.status == "running":
+                self._client.cancel([f for f in futures if not f.done()])
             for future in (
                 futures
             ):  # else the client keeps the exception of a failed one, and all objects in its frames
                 future.release()
+
+
+@contextlib.contextmanager
+def _losses_named() -> Iterator[None]:
+    """Raise ClusterLost where Dask says that scheduler or workers are gone."""
+    from distributed import KilledWorker
+    from distributed.comm import CommClosedError
+    from distributed.scheduler import NoWorkerError
+
+    again = "run it again: steps that are done stay"
+    try:
+        yield
+    except (CancelledError, CommClosedError):
+        what = "the connection to the Dask scheduler was lost"
+        remedy = f"see that the scheduler runs and can be reached, then {again}"
+    except NoWorkerError as problem:
+        what = f"no Dask worker was left, and none came within {problem.timeout:.0f} seconds"
+        remedy = f"see that workers run and can reach the scheduler, then {again}"
+    except KilledWorker as problem:
+        what = f"{problem.allowed_failures + 1} Dask workers ended one after the other while they computed one block"
+        remedy = (
+            "read their logs; give each worker more memory, or the machine fewer workers, then run it again"
+        )
+    else:
+        return
+    raise ClusterLost(what, where=os.environ.get("MURMUR_DASK", "embedded workers"), remedy=remedy) from None
+
+
+def _run_everywhere(client: Any, function: Callable[[], Any]) -> dict[str, Any]:
+    """Run a function on every worker that can be reached: none where the scheduler is gone."""
+    if client.status != "running":
+        return {}
+    with contextlib.suppress(OSError, CancelledError):  # distributed's errors of connections are OSErrors
+        return dict(client.run(function, on_error="ignore"))
+    return {}
 
 
 @contextlib.contextmanager
@@ -136,6 +205,16 @@ def engine(workers: int | None = None, *, exchange: Exchange | None = None) -> I
 
 
 @contextlib.contextmanager
+def engine_on_demand(*, exchange: Exchange | None = None) -> Iterator[Engine]:
+    """Return an engine like `engine`, whose workers are started or reached when the first block is computed.
+
+    For runs that will probably find all results: they need no worker, and say nothing of a scheduler that is not there.
+    """
+    with contextlib.ExitStack() as opened:
+        yield Engine(connect=lambda: opened.enter_context(engine(exchange=exchange)))
+
+
+@contextlib.contextmanager
 def _exchanging(client: Any, exchange: Exchange | None) -> Iterator[None]:
     """Hold the files that are exchanged with workers, and remove them everywhere at the end."""
     if exchange is None:
@@ -146,7 +225,7 @@ def _exchanging(client: Any, exchange: Exchange | None) -> Iterator[None]:
         try:
             yield
         finally:
-            client.run(leave, on_error="ignore")
+            _run_everywhere(client, leave)
 
 
 @contextlib.contextmanager
@@ -287,6 +366,7 @@ def _embedded(count: int) -> Iterator[Any]:
         "distributed.comm.timeouts.connect": "60s",
         **{routes: [] for routes in NO_PAGES},
         **QUIET,
+        **PATIENCE,
     }
     # Workers inherit the umask, also those that replace a dead one while a step runs.
     with dask.config.set(settings), owner_only(), contextlib.ExitStack() as last_first:

@@ -81,6 +81,11 @@ def is_full(problem: BaseException) -> bool:
     return isinstance(problem, DiskFull) or (isinstance(problem, OSError) and problem.errno in FULL)
 
 
+def no_space_left(where: str = "") -> DiskFull:
+    """Return the error of a full disk."""
+    return DiskFull("no space left", where=where, remedy="free some space, then run it again")
+
+
 @contextlib.contextmanager
 def room_in(place: Path, *, scratch: bool = False) -> Iterator[None]:
     """Raise DiskFull where the disk is full.
@@ -91,13 +96,14 @@ def room_in(place: Path, *, scratch: bool = False) -> Iterator[None]:
     try:
         yield
     except OSError as problem:
-        full = is_full(problem)
-        if not full and not scratch:
+        if is_full(problem):
+            raise no_space_left(str(place)) from None
+        if not scratch:
             raise
         raise DiskFull(
-            "no space left" if full else f"the working files cannot be written ({problem.strerror})",
+            f"the working files cannot be written ({problem.strerror})",
             where=str(place),
-            remedy="free some space, then run it again" if full else "check the disk, then run it again",
+            remedy="check the disk, then run it again",
         ) from None
 
 

@@ -28,7 +28,7 @@ from tasks import methods
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
 from tasks.data.approval import awaits_approval, begin_run, is_approved, require_same
-from tasks.engine import Engine, engine
+from tasks.engine import Engine, engine, engine_on_demand
 from tasks.errors import room_in
 from tasks.keys import NoiseKey, OwnerKey
 from tasks.progress import Progress, StepProgress, log_progress
@@ -226,11 +226,7 @@ def run_step(
     """
     from tasks.series.repeated import is_already_published
     from tasks.series.replanning import plan_anew
-
-    if is_already_published(config, snapshot, store):
-        log.info("%s %s is published already; its steps' results stay", config.release.name, snapshot)
-    else:
-        begin_run(config, snapshot, store)
+    from tasks.series.under_way import under_way
 
     def attempt() -> dict[str, Any]:
         store.storage.refresh()
@@ -239,12 +235,19 @@ def run_step(
             require_same(execute("validate", release)["digest"], approved, release.private)
         return execute(name, release)
 
-    with errors_addressed(), reported(config, snapshot, store, name), _workers(store) as workers:
-        return plan_anew(attempt, config, snapshot, store)
+    with errors_addressed(), under_way(store, config.population):
+        published = is_already_published(config, snapshot, store)
+        if published:
+            log.info("%s %s is published already; its steps' results stay", config.release.name, snapshot)
+        else:
+            begin_run(config, snapshot, store)
+        with reported(config, snapshot, store, name), _workers(store, published) as workers:
+            return plan_anew(attempt, config, snapshot, store)
 
 
-def _workers(store: Store) -> contextlib.AbstractContextManager[Engine]:
-    return engine(exchange=store.storage.exchange)
+def _workers(store: Store, published: bool) -> contextlib.AbstractContextManager[Engine]:
+    """Return the workers; of what is published the results are mostly there, and nobody has to compute."""
+    return (engine_on_demand if published else engine)(exchange=store.storage.exchange)
 
 
 def run(
@@ -261,9 +264,7 @@ def run(
     snapshot was published from another source or with other settings."""
     from tasks.series.repeated import is_already_published
     from tasks.series.replanning import plan_anew
-
-    if not is_already_published(config, snapshot, store):
-        begin_run(config, snapshot, store)
+    from tasks.series.under_way import under_way
 
     def attempt() -> dict[str, Any]:
         store.storage.refresh()
@@ -276,10 +277,14 @@ def run(
                 reference = execute(name, release)
         return reference
 
-    (progress or log_progress)("workers", 0, 1)  # their start takes seconds; the first step follows
-    with reported(config, snapshot, store), _workers(store) as workers:
-        (progress or log_progress)("workers", 1, 1)
-        return plan_anew(attempt, config, snapshot, store)
+    with under_way(store, config.population):
+        published = is_already_published(config, snapshot, store)
+        if not published:
+            begin_run(config, snapshot, store)
+        (progress or log_progress)("workers", 0, 1)  # their start takes seconds; the first step follows
+        with reported(config, snapshot, store), _workers(store, published) as workers:
+            (progress or log_progress)("workers", 1, 1)
+            return plan_anew(attempt, config, snapshot, store)
 
 
 def _require_approval(release: Run) -> None:

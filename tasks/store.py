@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tasks.errors import DiskFull, MurmurError, Refused, UsageError, is_full
+from tasks.errors import MurmurError, Refused, UsageError, is_full, no_space_left
 from tasks.storage.content import digest as digest
 from tasks.storage.content import open_file as open_file
 from tasks.storage.local import LocalStorage
@@ -59,6 +59,11 @@ class Store:
     def is_remote(self) -> bool:
         """Return whether the store is in an object store, which no other process reads through our paths."""
         return isinstance(self.storage, ObjectStorage)
+
+    @property
+    def address(self) -> str:
+        """Return what names this store for other processes: its directory, or its address in the object store."""
+        return self.storage.address if isinstance(self.storage, ObjectStorage) else str(self.root)
 
     def published(self, name: str, snapshot: datetime.date) -> Path:
         """Return the public directory of one release; it exists only once the release is published."""
@@ -163,9 +168,7 @@ def make_private(path: Path, *, below: Path) -> None:
         _make_private(path, below)
     except OSError as problem:
         if is_full(problem):
-            raise DiskFull(
-                "no space left", where=str(below), remedy="free some space, then run it again"
-            ) from None
+            raise no_space_left(str(below)) from None
         why, remedy = _UNUSABLE.get(
             problem.errno or 0, (problem.strerror or "unknown error", "check the path")
         )

@@ -36,9 +36,9 @@ schedule = "0 3 1 2 *"
 [source]
 format = "synthetic"
 [source.synthetic]
-users = 600
-items = 200
-ratings_per_user = 30.0
+users = 300
+items = 80
+ratings_per_user = 25.0
 churn = 0.2
 seed = 1
 """
@@ -97,6 +97,10 @@ class Ground:
     def temp(self) -> Path:
         """Return a new directory for temporary files."""
         return Path(tempfile.mkdtemp(dir=self.root, prefix="temp"))
+
+    def new_store(self) -> Store:
+        """Return a store to be disturbed: beside the temporary files, since it may hold source ids and they may not."""
+        return Store(tempfile.mkdtemp(dir=self.root, prefix="store"))
 
     def environment(self, temp: Path, **more: str) -> dict[str, str]:
         """Return the environment of a trial's processes; `temp` identifies the trial."""

@@ -55,12 +55,13 @@ def component(name: str) -> Callable[[Stack], int]:
 
 
 def airflow_task(stack: Stack) -> int:
-    """Return the process in which a task runs: a leaf below Airflow's scheduler that is not one of its pool."""
+    """Return the process in which a task runs; the one that watches it is called `LocalExecutor: …`."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         for process in psutil.Process(component("scheduler")(stack)).children(recursive=True):
             with contextlib.suppress(psutil.Error):
-                if "task runner" in " ".join(process.cmdline()) and not process.children():
+                title = " ".join(process.cmdline())
+                if title.startswith("airflow worker -- ") and "LocalExecutor" not in title:
                     return process.pid
         time.sleep(0.05)
     raise StackError("no task of Airflow was found")
@@ -155,7 +156,7 @@ def kill(ground: Ground, world: Disturbed, name: str) -> None:
     os.kill(find(world.stack), signal.SIGKILL)
     begun = time.monotonic()
     try:
-        state = world.stack.client.wait(DAG, run_id, LONGEST_SECONDS)
+        state = end_of(world.stack, run_id)
     except (StackError, httpx.HTTPError):
         trial.recovered_by = "a restart of the stack, the run cleared"
         trial.orphans += world.restart()
@@ -172,7 +173,20 @@ def kill(ground: Ground, world: Disturbed, name: str) -> None:
 
 
 def run_again(stack: Stack) -> str:
-    return stack.client.wait(DAG, stack.client.trigger(DAG, LOGICAL_DATE), LONGEST_SECONDS)
+    return end_of(stack, stack.client.trigger(DAG, LOGICAL_DATE))
+
+
+def end_of(stack: Stack, run_id: str) -> str:
+    """Wait for the end of a run; a busy machine may leave a request without an answer, which is not the end."""
+    deadline = time.monotonic() + LONGEST_SECONDS
+    while True:
+        try:
+            return stack.client.wait(DAG, run_id, LONGEST_SECONDS)
+        except StackError:
+            time.sleep(1.0)
+            stack.check()
+            if time.monotonic() > deadline:
+                raise
 
 
 def await_step(stack: Stack, step: str) -> None:

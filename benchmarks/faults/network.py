@@ -1,26 +1,30 @@
 """Cut the network between Dask workers and their scheduler: two network namespaces, joined by one cable.
 
-The scheduler, `murmur run` and one worker are on the near side, another worker on the far side.
+The scheduler, `murmur run` and one worker are on the near side, another worker on the far side. A worker that gives up
+is started again, as by `restart: unless-stopped` in compose.yaml or by Kubernetes.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from benchmarks.faults.ground import REPOSITORY, STEPS, Ground, Trial, wait_for_step
 from tasks.engine import NO_PAGES, ONE_THREAD, make_certificate
-from tasks.store import Store
 
 NEAR, FAR, PORT = "10.213.7.1", "10.213.7.2", 8786
 LONG_SECONDS = 90.0
+PATIENCE_SECONDS = (
+    240.0  # of the scheduler with a cluster without workers; ten minutes where it is not a trial
+)
 DASK_STEPS = [one for one in STEPS if one not in ("publish", "sampling")]
 
 
@@ -86,8 +90,38 @@ def joined(name: str) -> Iterator[tuple[str, str]]:
 
 
 @contextlib.contextmanager
+def kept_running(start: Callable[[], subprocess.Popen[bytes]]) -> Iterator[None]:
+    """Start a process, and again where it ends; stop it at the end."""
+    ended = threading.Event()
+
+    def supervise() -> None:
+        process = start()
+        while not ended.wait(1.0):
+            if process.poll() is not None:
+                process = start()
+        stop(process)
+
+    thread = threading.Thread(target=supervise)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
 def cluster(ground: Ground, temp: Path, near_workers: int) -> Iterator[Cluster]:
-    """Start a scheduler and a worker on the far side, and workers on the near one."""
+    """Start a scheduler, a worker on the far side, and workers on the near one."""
     certificate, key = temp.with_name(f"{temp.name}.crt"), temp.with_name(f"{temp.name}.key")
     for file, text in zip((certificate, key), make_certificate(), strict=True):
         file.write_text(text)
@@ -97,6 +131,7 @@ def cluster(ground: Ground, temp: Path, near_workers: int) -> Iterator[Cluster]:
         temp,
         **ONE_THREAD,
         **pages,
+        DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT=f"{PATIENCE_SECONDS:.0f}s",
         MURMUR_DASK=f"tls://{NEAR}:{PORT}",
         MURMUR_DASK_CA=str(certificate),
         MURMUR_DASK_CERT=str(certificate),
@@ -106,44 +141,35 @@ def cluster(ground: Ground, temp: Path, near_workers: int) -> Iterator[Cluster]:
         made = Cluster(near, far, certificate, key, environment, temp.parent)
         worker = [f"tls://{NEAR}:{PORT}", "--nthreads", "1", "--memory-limit", "0"]
         local = ["--local-directory", str(temp / "dask")]
-        running = [made.start(near, "dask_scheduler", "--port", str(PORT))]
-        try:
-            running.append(made.start(far, "dask_worker", *worker, *local))
-            if near_workers:
-                running.append(made.start(near, "dask_worker", *worker, *local))
+        with contextlib.ExitStack() as last_first:
+            last_first.callback(stop, made.start(near, "dask_scheduler", "--port", str(PORT)))
+            for side in (far, *[near] * near_workers):
+                begin = partial(made.start, side, "dask_worker", *worker, *local)
+                last_first.enter_context(kept_running(begin))
             time.sleep(12)
             yield made
-        finally:
-            for process in running:
-                process.terminate()
-            for process in running:
-                try:
-                    process.wait(20)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
-            shutil.rmtree(temp / "dask", ignore_errors=True)
 
 
-CUTS = {"short": (0, 3.0), "long": (0, LONG_SECONDS), "for good": (1, None)}
+# How many workers are on the near side, and for how long the far one is cut off; None: for good.
+CUTS: dict[str, tuple[int, float | None]] = {
+    "for 3 s, the only worker": (0, 3.0),
+    f"for {LONG_SECONDS:.0f} s, the only worker": (0, LONG_SECONDS),
+    "for good, another worker left": (1, None),
+    "for good, the only worker": (0, None),
+}
 
 
 def campaign(ground: Ground, rounds: int, steps: Sequence[str] = tuple(CUTS)) -> None:
-    """Cut for a moment, for a minute and a half, and for good while another worker is there."""
+    """Cut for a moment, for a minute and a half, and for good, with another worker and without."""
     for _ in range(rounds):
         for name in steps:
             near_workers, seconds = CUTS[name]
-            length = (
-                "for good, another worker left"
-                if seconds is None
-                else f"for {seconds:.0f} s, the only worker"
-            )
-            cut(ground, f"network cut {length}", near_workers=near_workers, seconds=seconds)
+            cut(ground, f"network cut {name}", near_workers=near_workers, seconds=seconds)
 
 
 def cut(ground: Ground, fault: str, *, near_workers: int, seconds: float | None) -> None:
     temp = ground.temp()
-    store, step = Store(temp / "store"), ground.rng.choice(DASK_STEPS)
+    store, step = ground.new_store(), ground.rng.choice(DASK_STEPS)
     with cluster(ground, temp, near_workers) as made:
         command = ["ip", "netns", "exec", made.near, *ground.command(store)]
         with subprocess.Popen(
@@ -169,6 +195,8 @@ def cut(ground: Ground, fault: str, *, near_workers: int, seconds: float | None)
         if running.returncode:
             trial.recovered_by = "a rerun"
             print(words[-1500:])
+            if "Dask" not in words:
+                trial.wrong_end.append("the message does not name Dask: " + words.strip()[-300:])
             if "Traceback" in words:
                 trial.wrong_end.append("a traceback: " + words.strip().splitlines()[-1][:200])
     if running.returncode:

@@ -13,7 +13,7 @@ from checks.linkage.words import NAMING, ONE_IN_K, SOME_RATINGS
     control=Model(16),
     about=About(
         title="Scoring",
-        summary="Find the record with the most telling known items",
+        summary="Find the record with the most identifying known items",
         knows=SOME_RATINGS,
         tries=(
             "They score every record by the known items it has, more for an item that few people rated, and "

@@ -100,6 +100,7 @@ def find_attribute_disclosure(
             one.outcome() for each in attacked for one in _by_inferrer([*each.results, *each.naive])
         )
         or (Outcome("not tried", Risk(0, 0)),),
+        subject=worst.attribute if worst else "",
     )
 
 

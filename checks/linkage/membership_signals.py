@@ -44,7 +44,7 @@ def _measure_signals(known: Knowledge, *, directory: Path, rule: Rule, means: np
     out = np.zeros((len(known), len(SIGNALS)))
     what = (known.indptr, known.items, known.ratings.astype(np.float64))
     how = (rule.weight.astype(np.float64), rule.width, means)
-    _measure_block(what, arrays, how, np.zeros((postings.records, 2)), out)
+    _measure_block(what, arrays, how, np.zeros((2, postings.records)), out)
     return out
 
 
@@ -53,9 +53,10 @@ def _measure_block(what, postings, how, sums, out):  # type: ignore[no-untyped-d
     starts, items, ratings = what
     indptr, rows, codes, dense, levels = postings
     weight, width, means = how
-    score, there = np.empty(len(sums)), np.zeros(len(sums))
+    score, closer = sums[0], sums[1]
+    there = np.zeros(len(score))
     at_once = tables_at_once(len(levels))
-    tables = np.empty((at_once, len(levels), 2))
+    tables = np.empty((at_once, 2, len(levels)))
     for t in range(len(starts) - 1):
         sums[:] = 0
         whole, plain = 0.0, 0.0
@@ -69,9 +70,9 @@ def _measure_block(what, postings, how, sums, out):  # type: ignore[no-untyped-d
                 if indptr[item + 1] - indptr[item] >= len(levels):
                     for code in range(len(levels)):
                         apart = levels[code] - rating
-                        tables[number, code, 0] = weight[item] * math.exp(-abs(apart) / width)
-                        tables[number, code, 1] = from_mean - apart * apart
-            if dense and len(sums) >= len(levels):
+                        tables[number, 0, code] = weight[item] * math.exp(-abs(apart) / width)
+                        tables[number, 1, code] = from_mean - apart * apart
+            if dense and len(score) >= len(levels):
                 add_lists(codes, indptr[some], tables, sums)
                 continue
             for number in range(len(some)):
@@ -82,21 +83,20 @@ def _measure_block(what, postings, how, sums, out):  # type: ignore[no-untyped-d
                     record, code = place - start if dense else rows[place], codes[place]
                     there[record] += 1
                     if stop - start >= len(levels):
-                        sums[record, 0] += tables[number, code, 0]
-                        sums[record, 1] += tables[number, code, 1]
+                        score[record] += tables[number, 0, code]
+                        closer[record] += tables[number, 1, code]
                     else:
                         apart = levels[code] - rating
-                        sums[record, 0] += weight[item] * math.exp(-abs(apart) / width)
-                        sums[record, 1] += from_mean - apart * apart
+                        score[record] += weight[item] * math.exp(-abs(apart) / width)
+                        closer[record] += from_mean - apart * apart
         known = starts[t + 1] - starts[t]
-        score[:] = sums[:, 0]
         best, second = -np.inf, -np.inf
         for s in score:
             if s > best:
                 best, second = s, best
             elif s > second:
                 second = s
-        spread, closest = score.std(), sums[:, 1].max()
+        spread, closest = score.std(), closer.max()
         present = known if dense else there.max()
         there[:] = 0
         out[t, 0] = best / whole if whole > 0 else 0.0

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numba import njit
 
 from checks.evidence.case import Case
-from checks.linkage.dense_walk import WIDTHS, add_lists, table_width, tables_at_once
+from checks.linkage.dense_walk import add_lists, tables_at_once
 from checks.linkage.kernel import FIELDS, rank_target
 from checks.linkage.postings import Postings, postings_of
 from checks.linkage.ranking import BLOCK_TARGETS, Ranks
@@ -87,10 +87,6 @@ def nearest_by_each(
     own_label: np.ndarray | None = None,
 ) -> list[Nearest]:
     """Find the nearest records by each way to compare, in walks over the posting lists that several ways share."""
-    if len(ways) > max(WIDTHS):
-        first, rest = ways[: max(WIDTHS)], ways[max(WIDTHS) :]
-        options = {"own": own, "leave_out": leave_out, "labels": labels, "own_label": own_label}
-        return [part for some in (first, rest) for part in nearest_by_each(case, profiles, some, **options)]
     postings = postings_of(case)
     no_record = np.full(profiles.shape[0], -1, dtype=np.int64)
     own = no_record if own is None else own.astype(np.int64)
@@ -152,7 +148,7 @@ def _nearest(
     _nearest_block(
         (indptr - indptr[0], items[cells].astype(np.int64), _exact(ratings[cells]), own, leave_out),
         (np.load(labels), own_label.astype(np.int64)), _arrays(postings), (filled, weights, rated_only),
-        (np.load(norms), postings.people, postings.lengths), table_width(len(rated_only)), out,
+        (np.load(norms), postings.people, postings.lengths), out,
     )  # fmt: skip
     return out
 
@@ -181,15 +177,15 @@ def _add_norms(norms, postings, filled, weights):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True, nogil=True)
-def _nearest_block(targets, labelled, postings, ways, crowd, width, out):  # type: ignore[no-untyped-def]
+def _nearest_block(targets, labelled, postings, ways, crowd, out):  # type: ignore[no-untyped-def]
     starts, items, ratings, own, leave_out = targets
     labels, own_label = labelled
     indptr, _, codes, dense, levels = postings
     filled, weights, _ = ways
     norms, people, lengths = crowd
-    sums, nearness = np.zeros((norms.shape[1], width)), np.empty(norms.shape[1])
+    sums = np.empty(norms.shape)
     at_once = tables_at_once(len(levels))
-    tables = np.zeros((at_once, len(levels), width))
+    tables = np.empty((at_once, len(norms), len(levels)))
     no_norms = np.zeros(0, dtype=np.float32)
     for t in range(len(starts) - 1):
         for way in range(len(norms)):
@@ -197,21 +193,22 @@ def _nearest_block(targets, labelled, postings, ways, crowd, width, out):  # typ
             for q in range(starts[t], starts[t + 1]):
                 centred = ratings[q] - filled[way, items[q]]
                 length += weights[way, items[q]] * centred * centred
-            for c in range(len(sums)):
-                sums[c, way] = -length - norms[way, c]
+            for c in range(sums.shape[1]):
+                sums[way, c] = -length - norms[way, c]
         for first in range(starts[t], starts[t + 1], at_once):
             some = items[first : min(first + at_once, starts[t + 1])]
             for number in range(len(some)):
                 if indptr[some[number] + 1] - indptr[some[number]] >= len(levels):
                     _table(some[number], ratings[first + number], levels, ways, tables[number])
-            if dense and len(sums) >= len(levels):
+            if dense and sums.shape[1] >= len(levels):
                 add_lists(codes, indptr[some], tables, sums)
                 continue
             for number in range(len(some)):
                 _add_list(some[number], ratings[first + number], postings, ways, tables[number], sums)
         for way in range(len(norms)):
-            for c in range(len(sums)):
-                nearness[c] = np.rint(sums[c, way] * GRID) / GRID
+            nearness = sums[way]
+            for c in range(len(nearness)):
+                nearness[c] = np.rint(nearness[c] * GRID) / GRID
             found = out[t, way]
             rank_target(
                 nearness,
@@ -240,13 +237,19 @@ def _add_list(item, rating, postings, ways, table, sums):  # type: ignore[no-unt
     """Add one list; it is read off the table if it is longer than that."""
     indptr, rows, codes, dense, levels = postings
     start, stop = indptr[item], indptr[item + 1]
-    for place in range(start, stop):
-        record, code = place - start if dense else rows[place], codes[place]
-        for way in range(len(ways[0])):
-            if stop - start >= len(levels):
-                sums[record, way] += table[code, way]
-            else:
-                sums[record, way] += _nearer(item, rating, levels[code], ways, way)
+    for way in range(len(sums)):
+        own, by_code = sums[way], table[way]
+        if stop - start < len(levels):
+            for place in range(start, stop):
+                own[place - start if dense else rows[place]] += _nearer(
+                    item, rating, levels[codes[place]], ways, way
+                )
+        elif dense:
+            for place in range(start, stop):
+                own[place - start] += by_code[codes[place]]
+        else:
+            for place in range(start, stop):
+                own[np.uint32(rows[place])] += by_code[codes[place]]
 
 
 @njit(cache=True, nogil=True)
@@ -263,4 +266,4 @@ def _table(item, rating, levels, ways, table):  # type: ignore[no-untyped-def]
     """Table this for every code, by each way to compare."""
     for code in range(len(levels)):
         for way in range(len(ways[0])):
-            table[code, way] = _nearer(item, rating, levels[code], ways, way)
+            table[way, code] = _nearer(item, rating, levels[code], ways, way)

@@ -27,6 +27,7 @@ class Card:
     ends: tuple[str, str] = ("", "")
     dots: int = 0
     bars: tuple[tuple[str, float, str], ...] = ()
+    row: str = ""  # the check whose row below has the details
 
 
 def cards(
@@ -48,7 +49,7 @@ def _risk(rows: list[Row]) -> Card:
     of = "of people on average, at most," if average else "at most,"
     caption = f"{of} by the best attack ({worst.about.title}); {worst.limit} is allowed"
     if not worst.result.applicable:
-        caption += ", which the group size guarantees for everybody"
+        caption += ", and the size of the groups alone keeps every attack within it"
     return Card(
         title,
         share(upper),
@@ -56,6 +57,7 @@ def _risk(rows: list[Row]) -> Card:
         value=scale.point(upper),
         limit=scale.point(worst.result.threshold),
         ends=("0 %", f"limit {worst.limit}"),
+        row=worst.name,
     )
 
 
@@ -98,18 +100,25 @@ def _accuracy(rows: list[Row], utility: dict[str, Any]) -> Card:
     if row is None or row.result.observed is None or "figures" not in utility:
         return Card(title, NOT_STATED, "It was not measured on this release, or is the owner's alone.")
     figures = utility["figures"]
-    caption = (
-        f"of the way from the full data (error {decimal(figures['original_rmse'])}) to random groups "
-        f"({decimal(figures['random_group_rmse'])}); {row.limit} is allowed."
+    full, release, random = (
+        decimal(figures[f"{name}_rmse"]) for name in ("original", "target_deviation", "random_group")
     )
+    if row.result.observed <= 0:
+        caption = (
+            f"Held-out ratings are predicted no worse than from the full data (error {release} against {full}; "
+            f"random groups {random}). {row.limit} of that way is allowed."
+        )
+    else:
+        caption = f"of the way from the full data (error {full}) to random groups ({random}); {row.limit} is allowed."
     scale = Scale(0.0, row.result.threshold or 1.0)
     return Card(
         title,
-        row.observed,
+        "none" if row.result.observed <= 0 else row.observed,
         caption,
         value=scale.point(row.result.observed),
         limit=scale.point(row.result.threshold),
         ends=("full data", f"limit {row.limit}"),
+        row=row.name,
     )
 
 

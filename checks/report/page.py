@@ -25,6 +25,7 @@ from tasks.errors import Refused
 from tasks.store import write_bytes
 
 FILE = "report.html"
+EXPLAINED = 2  # so many failures are explained above the figures; a reader must still find what to do next
 
 
 def write_report(
@@ -57,6 +58,7 @@ def _page(
     ):  # further attempts are the owner's affair; the level of the intervals says how wide they are
         verdict = replace(verdict, checks=[replace(check, attempts=1) for check in verdict.checks])
     described = rows(verdict.checks)
+    failed = failures(described)
     attacks = [row for row in described if row.attack]
     release = _release(release_dir, utility_dir, described, owner=owner is not None)
     return render_html(
@@ -66,7 +68,9 @@ def _page(
         past=past,
         about=words.about,
         sentence=sentence(verdict, described, release["manifest"], words),
-        failures=failures(described),
+        failures=failed,
+        explained=EXPLAINED,
+        opened={one.name for one in failed[:EXPLAINED]},
         advice=advice(verdict, described, owner),
         attacks=by_share_of_limit([row for row in attacks if row.result.applicable]),
         rules=by_share_of_limit([row for row in described if not row.attack and row.result.applicable]),

@@ -66,9 +66,23 @@ def ranking(utility_dir: Path, *, single: bool) -> Ranking | None:
     kept = share(own / original) if own is not None and original else "not measured"
     caption = (
         "of the full data's ranking quality (nDCG@10) by a recommender trained on the release and asked with a "
-        "person's own ratings."
+        f"person's own ratings{_beside_popularity(measured)}."
     )
     return Ranking(kept, caption, bars, ranking_rows(measured, single=single))
+
+
+def _beside_popularity(figures: dict[str, Any]) -> str:
+    """Compare the release with a list of popular items that is the same for everybody, by its interval."""
+    low, high, popularity = (
+        figures[name] for name in ("own_history_ndcg_low", "own_history_ndcg_high", "popularity_ndcg")
+    )
+    if low is None or high is None or popularity is None:
+        return ""
+    if low > popularity:
+        return "; better than a list of the most popular items"
+    if high < popularity:
+        return "; worse than a list of the most popular items"
+    return "; about as good as a list of the most popular items"
 
 
 def ranking_rows(figures: dict[str, Any], *, single: bool) -> list[RankingRow]:

@@ -143,12 +143,24 @@ class Row:
         if result.ci_high is not None:
             high = f", with its uncertainty at most {quantity(result.ci_high, about.unit)}"
         figure = self.observed if about.unit == SHARE else number(result.observed)
-        found = f"{about.measure[0].upper()}{about.measure[1:]}: {figure}{high} ({self.allowed})."
+        measure = f"{about.measure[0].upper()}{about.measure[1:]}"
+        subject = f" ({result.subject})" if result.subject else ""
+        found = f"{measure}{subject}: {figure}{high} ({self.allowed}).{self._upper_end_decides}"
         if result.void:
             return f"{found} The figure shows nothing: the detail says what is missing."
         if not result.applicable:
             return f"{found} Here it could not have exceeded that, so that passing is no evidence."
         return found
+
+    @property
+    def _upper_end_decides(self) -> str:
+        """Say why a figure within the limit fails."""
+        result = self.result
+        if result.passed or self.least or None in (result.observed, result.ci_high, result.threshold):
+            return ""
+        if not result.observed <= result.threshold < result.ci_high:  # type: ignore[operator]
+            return ""
+        return " The measured figure keeps the limit, but the true one may be as high as that, and so the check fails."
 
     @property
     def picture(self) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from checks.report.past import OwnerFacts
 from checks.report.rendering import share
-from checks.report.rows import Row
+from checks.report.rows import Row, by_share_of_limit
 from checks.report.words import MethodWords
 from checks.result import Verdict
 
@@ -32,7 +32,7 @@ def _refusal(verdict: Verdict, rows: list[Row]) -> str:
     if not failed:
         return "This release must not be published: no check was run that could have refused it."
     gating = [row for row in rows if row.result.severity == "gate" and row.result.applicable]
-    named = [row.about.title for row in failed[:3]]
+    named = [row.about.title for row in by_share_of_limit(failed)[:3]]
     names = named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
     more = "" if len(failed) <= 3 else f" and {len(failed) - 3} more"
     return (
@@ -50,16 +50,22 @@ class Failure:
     tried: str
     found: str
     means: str
+    figure: str
 
 
 def failures(rows: list[Row]) -> list[Failure]:
-    """Return what refuses the release."""
+    """Return what refuses the release, what is furthest beyond its limit first."""
+    failed = [row for row in rows if row.result.severity == "gate" and not row.result.passed]
     return [
         Failure(
-            row.name, row.about.title, f"{row.about.knows} {row.about.tries}", row.achieved, row.about.means
+            row.name,
+            row.about.title,
+            f"{row.about.knows} {row.about.tries}",
+            row.achieved,
+            row.about.means,
+            f"{row.observed} ({row.beside})",
         )
-        for row in rows
-        if row.result.severity == "gate" and not row.result.passed
+        for row in by_share_of_limit(failed)
     ]
 
 
@@ -69,15 +75,15 @@ def advice(verdict: Verdict, rows: list[Row], owner: OwnerFacts | None) -> list[
         if owner is not None and owner.remedy:
             return [f"{owner.remedy[0].upper()}{owner.remedy[1:]}."]
         return ["Do not use or pass on these files. The owner's edition of this report says what to change."]
+    warned = [row.about.title for row in rows if row.result.severity == "advisory" and not row.result.passed]
+    warning = (
+        [f"Read the warning below ({', '.join(warned)}); such a check refuses nothing."] if warned else []
+    )
     if owner is not None:
-        warned = [
-            row.about.title for row in rows if row.result.severity == "advisory" and not row.result.passed
-        ]
         publish = "Publish it: the step publish does so, after a person approved it where the release asks for that."
-        if not warned:
-            return [publish]
-        return [f"Read the warning below ({', '.join(warned)}); it refuses nothing.", publish]
+        return [*warning, publish]
     return [
+        *warning,
         "Use it: README.md in its directory shows how.",
         "Verify it: `murmur verify DIRECTORY` recomputes what files can show.",
     ]

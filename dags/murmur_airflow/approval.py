@@ -135,9 +135,16 @@ def approval_form(verdict: dict[str, Any]) -> str:
 
 
 def approved_digest(config: ReleaseConfig, snapshot: datetime.date, ti: Any) -> str:
-    """Return the digest of the candidate that a person approved, and write down who did."""
-    digest = ti.xcom_pull(task_ids="validate")["digest"]
+    """Return the digest of the candidate that a person approved, and write down who did.
+
+    A task whose state was set by hand has left no verdict or no answer; that is no approval.
+    """
+    judged = ti.xcom_pull(task_ids="validate") or {}
     answer = ti.xcom_pull(task_ids=APPROVE) or {}
+    if "digest" not in judged or answer.get("chosen_options") != [ApprovalOperator.APPROVE]:
+        what = "the gate passed no candidate here, or nobody approved it in the form"
+        raise logged(NotApproved, [f"NOT APPROVED: {what}; a state that was set by hand is neither"])
+    digest = judged["digest"]
     person = answer.get("responded_by_user") or {}
     with explained(), owner_only():
         record_approval_in_airflow(

@@ -15,7 +15,7 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.definitions.retry_policy import ExceptionRetryPolicy, RetryAction, RetryRule
 from airflow.sdk.exceptions import AirflowException
 
-from tasks.errors import MurmurError, Refused, UsageError, place_of
+from tasks.errors import MurmurError, Refused, UsageError, is_full, no_space_left, place_of
 
 log = logging.getLogger("murmur")
 
@@ -76,6 +76,8 @@ def explained() -> Iterator[None]:
     except Exception as problem:
         if os.environ.get("MURMUR_TRACEBACK"):
             raise
+        if isinstance(problem, OSError) and is_full(problem):
+            raise no_space_left(str(problem.filename or "")) from None
         raise AirflowException(
             f"unexpected {place_of(problem)}\n"
             "  to do: set MURMUR_TRACEBACK=1 to see the traceback (it may contain private data)"

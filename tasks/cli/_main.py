@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from tasks.cli._command import DONE, FAILED, REFUSED, Command, CommandResult
-from tasks.errors import MurmurError, UsageError, place_of, printable
+from tasks.errors import MurmurError, UsageError, is_full, no_space_left, place_of, printable
 from tasks.store import addressed
 from tasks.telemetry.logs import chosen_formatter
 
@@ -31,8 +31,6 @@ FILE_ERRORS = (
     errno.EROFS,
     errno.ENOTDIR,
     errno.EISDIR,
-    errno.ENOSPC,
-    errno.EDQUOT,
 )
 FIRST_STEPS = """Publish rating data without disclosing who rated what. Begin with these three:
 
@@ -143,6 +141,8 @@ def _join_scale(arguments: list[str]) -> list[str]:
 
 def _explain(problem: BaseException) -> CommandResult:
     """Print an error to stderr and return its answer and exit code."""
+    if isinstance(problem, OSError) and is_full(problem):  # it names no file where an open one was written
+        problem = no_space_left(str(problem.filename or ""))
     if isinstance(problem, MurmurError):
         problem.what, problem.where, problem.remedy = addressed([problem.what, problem.where, problem.remedy])
         _print_error(str(problem))

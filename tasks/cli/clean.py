@@ -19,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> CommandResult:
     """Remove what the steps left; releases and the owner's files stay."""
     from tasks.data.retention import sweep
+    from tasks.series.publication import quiet
     from tasks.store import Store
 
     store = Store(options.store)
@@ -30,5 +31,6 @@ def run(options: argparse.Namespace) -> CommandResult:
         )
     if options.refused_days is not None and options.refused_days < 0:
         raise UsageError("fewer than no days", where="--refused-days", remedy="give 0, 1, 2, …")
-    removed = sweep(store, options.name, older_than_days=0, refused_days=options.refused_days)
+    with quiet(store):  # an erasure reads what is removed here
+        removed = sweep(store, options.name, older_than_days=0, refused_days=options.refused_days)
     return CommandResult({"status": "cleaned", "removed": [str(directory) for directory in removed]})

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tasks.series.ledger import Ledger
 
 HELP = "let people leave: which groups and releases are withdrawn, who waits; applied with --apply"
+MOST_MINUTES = 10_080  # a week
 LARGEST_SHARE = 0.5  # of released people who may be missing from a source that is complete
 
 
@@ -28,6 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     who.add_argument("--departed", action="store_true", help=text)
     add_snapshot(parser, required=False)
     parser.add_argument("--apply", action="store_true", help="do it; without this nothing is changed")
+    text = "with --apply, wait so long for runs of the population that are under way (default 60)"
+    parser.add_argument("--wait-minutes", type=float, default=60.0, metavar="N", help=text)
     add_store(parser)
 
 
@@ -39,6 +42,10 @@ def run(options: argparse.Namespace) -> CommandResult:
     from tasks.series.ledger import Ledger
     from tasks.store import Store, owner_only
 
+    if not 0 <= options.wait_minutes <= MOST_MINUTES:
+        raise UsageError(
+            "this is no time to wait", where="--wait-minutes", remedy=f"give 0 to {MOST_MINUTES:,}"
+        )
     config, store = load(options.config), Store(options.store)
     if not Ledger.exists(store, config.population):
         raise UsageError(
@@ -56,7 +63,15 @@ def run(options: argparse.Namespace) -> CommandResult:
         return CommandResult({"status": "planned", **answer, "next": following})
     with owner_only():
         maker = Maker(OwnerKey.load(store.root), code_version(), _failed_checks)
-        certificate = erase(store, config.population, config.release.name, maker, ids=named, tokens=tokens)
+        certificate = erase(
+            store,
+            config.population,
+            config.release.name,
+            maker,
+            ids=named,
+            tokens=tokens,
+            wait_seconds=60 * options.wait_minutes,
+        )
     done = {"certificate": certificate["path"], "withdrawn": certificate["releases"]}
     return CommandResult(
         {"status": "erased", **done, **answer, "private_files": certificate["private_files"]}

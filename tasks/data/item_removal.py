@@ -3,7 +3,7 @@
 Users who rated nothing else are left out with the items: an empty record only reveals that a user exists.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -37,46 +37,62 @@ def write_part(
 ) -> dict[str, int]:
     """Write a directory of the ratings of some users and items (masks); return counts. Users without any left are
     left out, too. `by_item_of`: only these users' ratings are written by item."""
-    by_user, by_item = ratings.by_user, ratings.by_item
-    counts = np.concatenate(
-        [np.zeros(0, np.int64), *(_kept_counts(by_user, block, stay) for block in _blocks(by_user))]
-    )
+    counts = _kept_counts(lambda: ratings.by_user, stay)
     people = people & (counts > 0)
     raters_of = people if by_item_of is None else people & by_item_of
-    raters = np.concatenate(
-        [np.zeros(0, np.int64), *(_kept_counts(by_item, block, raters_of) for block in _blocks(by_item))]
-    )
+    raters = _kept_counts(lambda: ratings.by_item, raters_of)
     write_ids(out, "user", ratings.user_ids().filter(pa.array(people)))
     write_ids(out, "item", pa.array(ratings.item_ids(), pa.string()).filter(pa.array(stay)))
     known = {name: values.filter(pa.array(people)) for name, values in ratings.attributes().items()}
     if known:
         write_attributes(out, known)
-    times = ratings.timestamps
-    _write_side(out / "by_user", by_user, people, stay, counts[people], times)
-    _write_side(out / "by_item", by_item, stay, people, raters[stay], taken=raters_of)
+    _write_side(out / "by_user", lambda: ratings.by_user, people, stay, counts[people])
+    if ratings.timestamps is not None:
+        times = _chosen(lambda: ratings.by_user, people, stay, lambda side: _times(ratings))
+        write_chunks(out / "by_user" / "timestamps.npy", np.int64, int(counts[people].sum()), times)
+    _write_side(out / "by_item", lambda: ratings.by_item, stay, people, raters[stay], taken=raters_of)
     copy_prior(ratings, out, np.flatnonzero(stay))
     return {"users": int(people.sum()), "items": int(stay.sum()), "ratings": int(counts[people].sum())}
 
 
-def _blocks(side: Side) -> list[tuple[int, int]]:
-    return side.blocks(RATINGS_PER_BLOCK)
+def _times(ratings: Ratings) -> np.ndarray:
+    times = ratings.timestamps
+    assert times is not None
+    return times
 
 
-def _kept_counts(side: Side, block: tuple[int, int], stay: np.ndarray) -> np.ndarray:
-    """Count the ratings of each of these rows in columns that stay."""
-    start, stop = block
-    indptr = np.asarray(side.indptr[start : stop + 1])
-    kept = np.concatenate([[0], np.cumsum(stay[side.indices[indptr[0] : indptr[-1]]])])
-    return np.diff(kept[indptr - indptr[0]])
+# Sides are opened anew for every block: pages read from a mapping count as this process' memory until it is closed.
+OpenSide = Callable[[], Side]
+
+
+def _kept_counts(open_side: OpenSide, stay: np.ndarray) -> np.ndarray:
+    """Count the ratings of each row in columns that stay."""
+    found = [np.zeros(0, np.int64)]
+    for start, stop in open_side().blocks(RATINGS_PER_BLOCK):
+        side = open_side()
+        indptr = np.asarray(side.indptr[start : stop + 1])
+        kept = np.concatenate([[0], np.cumsum(stay[side.indices[indptr[0] : indptr[-1]]])])
+        found.append(np.diff(kept[indptr - indptr[0]]))
+    return np.concatenate(found)
+
+
+def _chosen(
+    open_side: OpenSide, rows: np.ndarray, columns: np.ndarray, array: Callable[[Side], np.ndarray]
+) -> Iterator[np.ndarray]:
+    """Yield what an array says of the ratings whose row and column are both wanted (masks)."""
+    for start, stop in open_side().blocks(RATINGS_PER_BLOCK):
+        side = open_side()
+        cells = slice(int(side.indptr[start]), int(side.indptr[stop]))
+        own = np.repeat(rows[start:stop], np.diff(side.indptr[start : stop + 1]))
+        yield array(side)[cells][own & columns[side.indices[cells]]]
 
 
 def _write_side(
     directory: Path,
-    side: Side,
+    open_side: OpenSide,
     rows: np.ndarray,
     columns: np.ndarray,
     counts: np.ndarray,
-    timestamps: np.ndarray | None = None,
     taken: np.ndarray | None = None,
 ) -> None:
     """Write one orientation: the ratings whose row and column both stay, renumbered, in the same order; of the columns
@@ -85,15 +101,7 @@ def _write_side(
     directory.mkdir(parents=True)
     np.save(directory / "indptr.npy", np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
     total, place = int(counts.sum()), np.cumsum(columns) - 1
-
-    def chosen(array: np.ndarray) -> Iterator[np.ndarray]:
-        for start, stop in _blocks(side):
-            cells = slice(int(side.indptr[start]), int(side.indptr[stop]))
-            own = np.repeat(rows[start:stop], np.diff(side.indptr[start : stop + 1]))
-            yield array[cells][own & taken[side.indices[cells]]]
-
-    renumbered = (place[some] for some in chosen(side.indices))
+    renumbered = (place[some] for some in _chosen(open_side, rows, taken, lambda side: side.indices))
     write_chunks(directory / "indices.npy", np.int32, total, renumbered)
-    write_chunks(directory / "values.npy", np.float32, total, chosen(side.values))
-    if timestamps is not None:
-        write_chunks(directory / "timestamps.npy", np.int64, total, chosen(timestamps))
+    values = _chosen(open_side, rows, taken, lambda side: side.values)
+    write_chunks(directory / "values.npy", np.float32, total, values)

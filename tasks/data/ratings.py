@@ -11,7 +11,7 @@ scheduler and need not fit into one process.
     strata.npy                              people of different strata share no group (tasks/series); absent: all may
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -76,6 +76,40 @@ class Side:
     def counts(self) -> np.ndarray:
         """Return the number of ratings of each row."""
         return np.diff(self.indptr)
+
+
+@dataclass(frozen=True)
+class UserBlock:
+    """Hold consecutive users; arrays are read when they are asked for, by a mapping of their own.
+
+    Pages read from a mapping count as this process' memory until it is closed: whoever looks at all ratings, block by
+    block, would hold all of them.
+    """
+
+    ratings: "Ratings"
+    start: int
+    stop: int
+    first: int  # the place of the first of their ratings among all
+    indptr: np.ndarray  # from 0
+
+    @property
+    def cells(self) -> slice:
+        """Return the places of their ratings among all."""
+        return slice(self.first, self.first + int(self.indptr[-1]))
+
+    def items(self) -> np.ndarray:
+        """Return the items of their ratings."""
+        return np.asarray(self.ratings.by_user.indices[self.cells])
+
+    def values(self) -> np.ndarray:
+        """Return their ratings."""
+        return np.asarray(self.ratings.by_user.values[self.cells])
+
+    def times(self) -> np.ndarray:
+        """Return the times of their ratings; only where the source has times."""
+        times = self.ratings.timestamps
+        assert times is not None
+        return np.asarray(times[self.cells])
 
 
 class Ratings:
@@ -152,6 +186,13 @@ class Ratings:
             return np.load(self.directory / name / f"{array}.npy", mmap_mode="r")
 
         return Side(load("indptr"), load("indices"), load("values"), columns)
+
+
+def user_blocks(ratings: Ratings, entries: int = 2_000_000) -> Iterator[UserBlock]:
+    """Yield all users in blocks of about so many ratings."""
+    for start, stop in ratings.by_user.blocks(entries):
+        indptr = np.asarray(ratings.by_user.indptr[start : stop + 1])
+        yield UserBlock(ratings, start, stop, int(indptr[0]), indptr - indptr[0])
 
 
 def places(wanted: pa.Array, among: pa.Array) -> np.ndarray:

@@ -11,6 +11,9 @@ from tasks.data.ratings import Ratings
 from tasks.kernels.rating_vectors import DenseVectors, LowRankVectors, RatingVectors
 
 DENSE_CELLS = 8_000_000
+# With fewer items that show a level only, multiplying them out costs little, and distances are rounded as they were
+# in releases of earlier versions.
+LONG_CATALOGUE = 20_000
 
 
 class Similarity(Settings):
@@ -40,7 +43,8 @@ class Similarity(Settings):
         if self.keep_observed:
             return DenseVectors(held, open_segments(factors))
         model = open_model(factors)
-        return LowRankVectors(held, open_segments(factors), np.asarray(model.items), model.mean)
+        items = np.asarray(model.items)
+        return LowRankVectors.without_levels(held, open_segments(factors), items, model.mean, LONG_CATALOGUE)
 
     def users_at_once(self, n_items: int) -> int:
         """Return how many users' vectors a worker holds while it compares them with all centres (32 MB)."""

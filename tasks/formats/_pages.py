@@ -26,6 +26,7 @@ FOOTER_BYTES = (
 )  # in memory it takes up to two hundred times as much; four columns need 600 bytes a row group
 BATCH_BYTES = 2**28  # of decoded values at once
 _TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 _DICTIONARY_PAGE = 2
 _DELTA_BYTE_ARRAY = 7  # an encoding in which values share the beginning of the value before
 _STRUCT, _LISTS, _BINARY, _DOUBLE, _BYTE, _TRUE, _FALSE, _WHOLE = 12, (9, 10), 8, 7, 3, 1, 2, (4, 5, 6)
@@ -35,13 +36,17 @@ _DEEPEST = 8
 class Chunk(NamedTuple):
     """Hold what the pages of a column in a row group state together: their bytes and values.
 
-    `longest` is the most bytes that a value has on average in any page; where values are stored once and referred to,
-    or share their beginnings, all bytes of the largest page.
+    `longest` is the most bytes that a value has on average in any page (`average`); where values are stored once and
+    referred to, or share their beginnings, all bytes of the largest page. Numbers have the width of their type.
+    `listed` values are in a dictionary, and only by it some may be longer than on average.
     """
 
     expanded: int
     values: int
     longest: int
+    average: int = 0
+    listed: int = 0
+    column: str = ""
 
 
 class Table(NamedTuple):
@@ -106,7 +111,7 @@ def row_group_chunks(
     size = stream.seek(0, io.SEEK_END)
     schema = table.file.metadata.schema
     return [
-        _measure(stream, chunk, size, where)
+        _measure(stream, chunk, size, where)._replace(column=schema.column(place).path)
         for place, chunk in enumerate(table.groups[number])
         if schema.column(place).path.split(".")[0] in columns or schema.column(place).path in columns
     ]
@@ -137,8 +142,8 @@ def _measure(stream: BinaryIO, about: dict[int, Any], file_bytes: int, where: st
     stop = at + about[7]
     if not 4 <= at <= stop <= file_bytes:
         raise contradiction(where)
-    expanded = values = largest = average = pages = 0
-    repeated = False
+    expanded = values = largest = average = pages = listed = 0
+    shared = False
     while at < stop and values < most_values:
         page, length = _header(stream, at, stop, where)
         pages += 1
@@ -154,11 +159,16 @@ def _measure(stream: BinaryIO, about: dict[int, Any], file_bytes: int, where: st
             )
         expanded += page.expanded
         largest = max(largest, page.expanded)
-        repeated |= page.kind == _DICTIONARY_PAGE or page.encoding == _DELTA_BYTE_ARRAY
-        if page.kind != _DICTIONARY_PAGE:
+        shared |= page.encoding == _DELTA_BYTE_ARRAY
+        if page.kind == _DICTIONARY_PAGE:
+            listed += max(1, page.values)
+        else:
             values += max(0, page.values)
             average = max(average, page.expanded // max(1, page.values))
-    return Chunk(expanded, values, largest if repeated else average)
+    if width := _WIDTHS.get(_TYPES[about[1]]):
+        return Chunk(expanded, values, width)
+    longest = largest if listed or shared else average
+    return Chunk(expanded, values, longest, average, 0 if shared else listed)
 
 
 class _Page(NamedTuple):

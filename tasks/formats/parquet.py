@@ -101,8 +101,8 @@ def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
             place = places(names, source, file)
             wanted = [names[p] for p in place if p is not None]
             groups = range(piece.start, len(footer.groups) if piece.stop is None else piece.stop)
-            chunks = require_honest_pages(stream, footer, groups, wanted, file)
             table = reopened(stream, footer, wanted)
+            chunks = require_honest_pages(stream, footer, groups, wanted, file, table)
             row = 0
             for batch in table.iter_batches(
                 batch_size=bounded_rows(chunks, source.block_bytes // _ROW_BYTES),
@@ -128,18 +128,44 @@ def read(piece: Piece, source: Source, snapshot: date) -> Iterator[RatingBlock]:
 
 
 def require_honest_pages(
-    stream: BinaryIO, table: Table, groups: Iterable[int], columns: Sequence[str], file: str
+    stream: BinaryIO,
+    table: Table,
+    groups: Iterable[int],
+    columns: Sequence[str],
+    file: str,
+    texts: pq.ParquetFile | None = None,
 ) -> list[Chunk]:
     """Return what the pages of some row groups state; refuse pages that expand further than the footer, by which the
-    file was let in."""
+    file was let in. With `texts`, the same file with its texts as dictionaries, these are read for their lengths."""
     found = []
     for number in groups:
         chunks = row_group_chunks(stream, table, number, columns, file)
         stated = max(0, table.file.metadata.row_group(number).total_byte_size)
         if sum(chunk.expanded for chunk in chunks) > stated + HARMLESS_BYTES:
             raise contradiction(file)
-        found += chunks
+        found += chunks if texts is None else [_with_length(chunk, texts, number) for chunk in chunks]
     return found
+
+
+def _with_length(chunk: Chunk, file: pq.ParquetFile, group: int) -> Chunk:
+    """Return a column chunk with the length of the longest text in its dictionary instead of that of the page.
+
+    The first row comes with all of the dictionary; where it does not, a text may be as long as the page.
+    """
+    place = file.schema_arrow.get_field_index(chunk.column)  # −1: a nested field
+    if not chunk.listed or place < 0 or not _has_texts(file.schema_arrow.field(place).type):
+        return chunk
+    first = next(file.iter_batches(1, row_groups=[group], columns=[chunk.column], use_threads=False), None)
+    texts = None if first is None else first.column(0).dictionary
+    if texts is None or len(texts) < chunk.listed:
+        return chunk
+    return chunk._replace(longest=max(pc.max(pc.binary_length(texts)).as_py() or 0, chunk.average))
+
+
+def _has_texts(kind: pa.DataType) -> bool:
+    return pa.types.is_dictionary(kind) and (
+        pa.types.is_string(kind.value_type) or pa.types.is_large_string(kind.value_type)
+    )
 
 
 def reopened(stream: BinaryIO, table: Table, wanted: Sequence[str]) -> pq.ParquetFile:

@@ -12,7 +12,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from tasks.kernels.metrics import METRICS, distances, distances_of_pairs
+from tasks.kernels.metrics import METRICS, distances, with_levels
 from tasks.kernels.partition_search import (
     exchange_members,
     fill_groups,
@@ -21,7 +21,13 @@ from tasks.kernels.partition_search import (
     seed_from_pairs,
     seed_from_points,
 )
-from tasks.kernels.rating_vectors import DenseVectors, RatingVectors, squared_pair_distances
+from tasks.kernels.rating_vectors import (
+    DenseVectors,
+    RatingVectors,
+    distances_between,
+    distances_of_some,
+    squared_pair_distances,
+)
 
 Float32 = npt.NDArray[np.float32]
 Int32 = npt.NDArray[np.int32]
@@ -85,7 +91,7 @@ def bounded_tmeans(
         labels = np.zeros(s, np.int32)
         return labels, x.group_means(labels, 1)
     draws = rng.random((8, t, 2 + int(math.log(t))))  # drawn at once: the stream does not depend on the data
-    cells = s**2 * x.width
+    cells = s**2 * x.cells
     if metric == "euclidean" and s <= _MOST_PAIRED and (x.pairs_are_cheap or cells <= 2 * _MOST_CELLS):
         labels = _search(x.squared_pair_distances(), t, min_size, most, draws)
         return labels, x.group_means(labels, t)
@@ -123,11 +129,16 @@ def _search(pairs: Float32, t: int, least: int, most: int, draws: npt.NDArray[np
 
 
 def _metric_pairs(points: RatingVectors, metric: str, max_diff: float, rows: int = 64) -> Float32:
-    x = points.rows(slice(None))
+    x, levels = points.rows(slice(None)), points.levels(slice(None))
     result = np.empty((len(x), len(x)), np.float32)
     for first in range(0, len(x), rows):
         last = first + rows
         block = distances(x[first:last], x[first:], metric=metric, max_diff=max_diff)
+        if levels is not None:
+            own, other = levels[first:last, None], levels[None, first:]
+            block = with_levels(
+                block, own, other, points.width, points.repeats, metric=metric, max_diff=max_diff
+            )
         result[first:last, first:] = block
         result[first:, first:last] = block.T
     return result
@@ -180,7 +191,7 @@ def _refine(
     For metrics other than the Euclidean the mean is not the best centre, so a round may also increase the objective.
     """
     if len(x) * x.width <= _DENSE_CELLS:
-        x = DenseVectors(x.rows(slice(None)))  # every round needs them
+        x = DenseVectors.of(x)  # every round needs them
     everyone = np.arange(len(x))
     best, best_objective = labels, math.inf
     labels = labels.copy()
@@ -201,11 +212,12 @@ def _costs(x: RatingVectors, narrow: Float32, labels: Int32, t: int, metric: str
     With many clusters the cost at centres far from the point is set to infinity: no point moves there, and computing
     these distances would be most of the work. Narrow points cost too little for that to matter.
     """
-    centers = x.group_means(labels, t).rows(slice(None))
+    means = x.group_means(labels, t)
+    centers = means.rows(slice(None))
     costs = np.full((len(x), t), np.inf, np.float32)
     few = t > _NEIGHBOURS and x.width > _NARROW
     narrow_centers = group_means(narrow, labels, t)
-    step = min(len(x), max(1, _DENSE_CELLS // x.width))
+    step = min(len(x), max(1, _DENSE_CELLS // max(1, x.width)))
     slab = np.empty((step, x.width), np.float32)
     for start in range(0, len(x), step):
         part = slice(start, min(start + step, len(x)))
@@ -213,10 +225,12 @@ def _costs(x: RatingVectors, narrow: Float32, labels: Int32, t: int, metric: str
         if few:
             near = _near(narrow[part], narrow_centers, labels[part])
             indptr = np.arange(len(rows) + 1) * near.shape[1]
-            block = distances_of_pairs(rows, centers, indptr, near.ravel(), metric=metric, max_diff=max_diff)
+            block = distances_of_some(
+                x, rows, part, means, centers, indptr, near.ravel(), metric=metric, max_diff=max_diff
+            )
             np.put_along_axis(costs[part], near, block.reshape(near.shape), axis=1)
         else:
-            costs[part] = distances(rows, centers, metric=metric, max_diff=max_diff)
+            costs[part] = distances_between(x, rows, part, means, centers, metric=metric, max_diff=max_diff)
     if metric == "euclidean":
         costs *= costs
     return costs

@@ -76,6 +76,34 @@ def distances_of_pairs(
     return _distances_of_pairs(x, y, indptr, columns, code, bound, _per_cell(scale, x.shape[1]))
 
 
+def with_levels(
+    found: Float32,
+    own: Float32,
+    other: Float32,
+    columns: int,
+    repeats: int,
+    *,
+    metric: str,
+    max_diff: float,
+) -> Float32:
+    """Return distances over `columns` items, which are given, and `repeats` more, on each of which the pair differs by
+    own − other."""
+    _, bound, scale = _resolve(metric, max_diff)
+    apart = np.abs(own - other)
+    if metric.startswith("closeness"):
+        terms = (apart > bound).astype(np.float32)
+    elif metric == "euclidean":
+        terms = apart * apart
+    else:
+        capped = np.minimum(apart, bound)
+        terms = capped if metric == "weighted" else capped * (bound + bound - capped)
+    terms = terms * np.float32(scale)
+    given, more = (np.float32(number / (columns + repeats)) for number in (columns, repeats))
+    if metric == "euclidean":
+        return np.sqrt(found * found * given + terms * more)
+    return np.minimum(found * given + terms * more, np.float32(1))
+
+
 def _resolve(metric: str, max_diff: float) -> tuple[int, np.float32, float]:
     """Return the kernel's code, its cap or threshold in rating units, and the factor onto the sum."""
     if not (np.isfinite(max_diff) and max_diff > 0):

@@ -19,12 +19,14 @@ closeness metrics have no such bound: there all centres are compared.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from tasks.kernels.metrics import distances, distances_of_pairs, nearest
-from tasks.kernels.rating_vectors import RatingVectors
+from tasks.kernels.metrics import distances, nearest
+from tasks.kernels.rating_vectors import RatingVectors, distances_between, distances_of_some
 
 Float32 = npt.NDArray[np.float32]
 Int32 = npt.NDArray[np.int32]
@@ -51,10 +53,13 @@ def find_nearest(
         part = slice(start, min(start + _ROWS, len(x)))
         rows = x.rows(part, out=buffer[: part.stop - start])
         bounds = lower_bounds(x, y, part, metric=metric, max_diff=max_diff)
-        if bounds is None:
-            index[part], distance[part] = nearest(rows, centers, metric=metric, max_diff=max_diff)
+        if bounds is not None:
+            index[part], distance[part] = _nearest(x, rows, part, y, centers, bounds, metric, max_diff)
+        elif x.repeats:
+            every = distances_between(x, rows, part, y, centers, metric=metric, max_diff=max_diff)
+            index[part], distance[part] = every.argmin(axis=1), every.min(axis=1)
         else:
-            index[part], distance[part] = _nearest(rows, centers, bounds, metric, max_diff)
+            index[part], distance[part] = nearest(rows, centers, metric=metric, max_diff=max_diff)
     return index, distance
 
 
@@ -65,7 +70,7 @@ def lower_bounds(
     if metric.startswith("closeness") or x.segments is None:
         return None
     bound, error = x.squared_distances_to(y, part)  # of the size of the answer, and made into it in place
-    cells = x.width * max_diff**2
+    cells = x.cells * max_diff**2
     # A distance changes by at most twice what its entries do (the slope of 2d − d²), on both sides.
     slack = 4 * (x.rounding_error + y.rounding_error) / max_diff
     if metric == "euclidean":
@@ -85,16 +90,23 @@ def lower_bounds(
 
 
 def _nearest(
-    rows: Float32, centers: Float32, bounds: Float32, metric: str, max_diff: float
+    x: RatingVectors,
+    rows: Float32,
+    part: slice,
+    y: RatingVectors,
+    centers: Float32,
+    bounds: Float32,
+    metric: str,
+    max_diff: float,
 ) -> tuple[Int32, Float32]:
     """Compare the most promising centres, then all that may still be nearer (or as near, with a lower index)."""
+    compare = partial(distances_of_some, x, rows, part, y, centers, metric=metric, max_diff=max_diff)
     first = _most_promising(bounds, min(_FIRST, len(centers)))
     indptr = np.arange(len(rows) + 1) * first.shape[1]
-    found = distances_of_pairs(rows, centers, indptr, first.ravel(), metric=metric, max_diff=max_diff)
-    found = found.reshape(first.shape)
+    found = compare(indptr, first.ravel()).reshape(first.shape)
     index, distance = _best(first, found)
     indptr, rest = _undecided(bounds, distance, first)
-    more = distances_of_pairs(rows, centers, indptr, rest, metric=metric, max_diff=max_diff)
+    more = compare(indptr, rest)
     _improve(index, distance, indptr, rest, more)
     return index, distance
 

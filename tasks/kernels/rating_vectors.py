@@ -2,19 +2,23 @@
 
 A row of the padded matrix at Netflix's width takes 71 KB, its factors 72 bytes. Where observed ratings are left out,
 rows, means and Euclidean distances all follow from the factors; where they are kept, dense rows are held.
+
+Most items of a long catalogue show a level only: users differ on each of them by their own levels' difference, the same
+on all. These items are counted (`repeats`) and not multiplied out; a user's own level stands for them.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from tasks.kernels.metrics import distances, distances_of_pairs, with_levels
 from tasks.kernels.partition_search import group_means
 
 Float32 = npt.NDArray[np.float32]
@@ -24,6 +28,7 @@ Index = slice | npt.NDArray[np.integer]
 
 _SKETCH = 32
 _EPSILON = float(np.finfo(np.float32).eps)
+_LEVEL = -2  # the place of the own level among a user's factors
 
 
 @dataclass(frozen=True)
@@ -31,11 +36,12 @@ class RatingVectors(ABC):
     """Define what bounded t-means and the search for nearest centres need from rating vectors.
 
     `array` is the array from which everything follows. `segments` gives items on which users differ in the same way
-    the same number; it is needed only for bounds on distances.
+    the same number; it is needed only for bounds on distances. `repeats` items show a level only and are no columns.
     """
 
     array: Float32
     segments: Int32 | None
+    repeats: int = field(default=0, kw_only=True)
 
     def __len__(self) -> int:
         """Return the number of vectors."""
@@ -44,7 +50,16 @@ class RatingVectors(ABC):
     @property
     @abstractmethod
     def width(self) -> int:
+        """Return the number of columns: of items that show more than a level."""
+
+    @property
+    def cells(self) -> int:
         """Return the number of items."""
+        return self.width + self.repeats
+
+    @abstractmethod
+    def levels(self, index: Index) -> Float32 | None:
+        """Return what stands for the items that show a level only; None: there are none."""
 
     @abstractmethod
     def rows(self, index: Index, out: Float32 | None = None) -> Float32:
@@ -90,9 +105,27 @@ class RatingVectors(ABC):
 
 @dataclass(frozen=True)
 class DenseVectors(RatingVectors):
-    """Hold the vectors themselves."""
+    """Hold the vectors themselves; with levels (`of`) only rows and means follow from them."""
 
     segments: Int32 | None = None
+    own_levels: Float32 | None = field(default=None, kw_only=True)
+
+    @classmethod
+    def of(cls, points: RatingVectors) -> DenseVectors:
+        """Return the same vectors, multiplied out."""
+        every = slice(None)
+        return cls(points.rows(every), repeats=points.repeats, own_levels=points.levels(every))
+
+    def levels(self, index: Index) -> Float32 | None:
+        """Return the levels that are held."""
+        return None if self.own_levels is None else self.own_levels[index]
+
+    def group_means(self, labels: Int32, t: int) -> DenseVectors:
+        """Return the mean vector and the mean level of each group."""
+        means = super().group_means(labels, t)
+        if self.own_levels is None:
+            return means
+        return replace(means, own_levels=group_means(self.own_levels[:, None], labels, t)[:, 0])
 
     @property
     def width(self) -> int:
@@ -155,6 +188,24 @@ class LowRankVectors(RatingVectors):
     items: Float32
     mean: float
 
+    @classmethod
+    def without_levels(
+        cls, array: Float32, segments: Int32 | None, items: Float32, mean: float, fewest: int
+    ) -> LowRankVectors:
+        """Return vectors whose items that show a level only are counted, if there are at least `fewest`.
+
+        The last two factors are (own level, 1) of users and (1, level) of items, as in kernels/als.py.
+        """
+        is_level = (items[:, _LEVEL] == 1) & ~items[:, :_LEVEL].any(axis=1)
+        if int(is_level.sum()) < fewest or not (array[:, -1] == 1).all():
+            return cls(array, segments, items, mean)
+        kept = None if segments is None else segments[~is_level]
+        return cls(array, kept, np.ascontiguousarray(items[~is_level]), mean, repeats=int(is_level.sum()))
+
+    def levels(self, index: Index) -> Float32 | None:
+        """Return the users' own levels."""
+        return np.ascontiguousarray(self.array[index][:, _LEVEL]) if self.repeats else None
+
     @property
     def width(self) -> int:
         """Return the number of items."""
@@ -196,22 +247,59 @@ class LowRankVectors(RatingVectors):
         """Bound the error of a sum of as many products as there are factors."""
         if not len(self):
             return 0.0
-        largest = np.abs(self.array).astype(np.float64) @ np.abs(self.items).max(axis=0).astype(np.float64)
+        highest = np.abs(self.items).max(axis=0, initial=0).astype(np.float64)
+        largest = np.abs(self.array).astype(np.float64) @ highest
         return (self.items.shape[1] + 2) * _EPSILON * (float(largest.max()) + abs(self.mean))
 
     @cached_property
     def _coordinates(self) -> Float64:
         """Return the factors in a basis in which their Euclidean distances are those of the dense rows."""
         items = self.items.astype(np.float64)
-        weights, directions = np.linalg.eigh(items.T @ items)
+        products = items.T @ items
+        if self.repeats:
+            products[_LEVEL, _LEVEL] += self.repeats
+        weights, directions = np.linalg.eigh(products)
         return self.array.astype(np.float64) @ (directions * np.sqrt(np.maximum(weights, 0)))
 
     @cached_property
     def _segment_items(self) -> Float64:
         segments = self._segments()
-        sums = np.zeros((int(segments.max()) + 1, self.items.shape[1]))
+        count = int(segments.max(initial=-1)) + 1
+        sums = np.zeros((count + bool(self.repeats), self.items.shape[1]))
         np.add.at(sums, segments, self.items.astype(np.float64))
-        return sums / self.width
+        if self.repeats:
+            sums[count, _LEVEL] = self.repeats
+        return sums / self.cells
+
+
+def distances_between(
+    x: RatingVectors, x_rows: Float32, x_part: Index, y: RatingVectors, y_rows: Float32, **measure: Any
+) -> Float32:
+    """Return the distances of some vectors of x (their dense rows are given) to all of y, whose rows are given."""
+    found = distances(x_rows, y_rows, **measure)
+    own, other = x.levels(x_part), y.levels(slice(None))
+    if own is None or other is None:
+        return found
+    return with_levels(found, own[:, None], other[None, :], x.width, x.repeats, **measure)
+
+
+def distances_of_some(
+    x: RatingVectors,
+    x_rows: Float32,
+    x_part: Index,
+    y: RatingVectors,
+    y_rows: Float32,
+    indptr: npt.NDArray[np.int64],
+    columns: Int32,
+    **measure: Any,
+) -> Float32:
+    """Return the distances of given pairs, as `metrics.distances_of_pairs` does."""
+    found = distances_of_pairs(x_rows, y_rows, indptr, columns, **measure)
+    own, other = x.levels(x_part), y.levels(slice(None))
+    if own is None or other is None:
+        return found
+    own = np.repeat(own, np.diff(indptr))
+    return with_levels(found, own, other[columns], x.width, x.repeats, **measure)
 
 
 def squared_pair_distances(centred: Float32) -> Float32:

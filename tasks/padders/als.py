@@ -45,6 +45,7 @@ from tasks.pipeline import StepContext
 from tasks.store import remove
 
 BALANCE_ROUNDS = 4
+ITEMS_PER_BLOCK, MOST_ITEM_BLOCKS = 512, 64
 REGULARIZATION_SPAN = 4.0  # padding.regularization is meant for ratings that span this many units (1 to 5)
 
 
@@ -56,8 +57,10 @@ def fit(
     if prior is not None:
         prior = prior.with_rank(params.rank)
     users, items = ratings.by_user, ratings.by_item
-    # Items in larger blocks: the more of them pass over a range of users at once, the less is read twice.
-    blocks = {"users": users.blocks(), "items": items.blocks(entries=3_000_000, rows=512)}
+    # Items in larger blocks: the more of them pass over a range of users at once, the less is read twice. Of a long
+    # tail of items a block has more: every block of every half step costs some milliseconds, whatever is in it.
+    rows = max(ITEMS_PER_BLOCK, -(-items.rows // MOST_ITEM_BLOCKS))
+    blocks = {"users": users.blocks(), "items": items.blocks(entries=3_000_000, rows=rows)}
     sums = np.concatenate(context.engine.map(_sum_items, blocks["items"], ratings=ratings.directory))
     if prior is not None:
         sums -= items.counts() * prior.levels

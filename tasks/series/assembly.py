@@ -4,7 +4,7 @@ Whatever the mode, the ledger enters who was released in which group: an indepen
 """
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 from tasks.data import support
 from tasks.data.candidate import Contents, Declaration, read_withheld, recorded_digest
 from tasks.data.profiles import read_sizes
-from tasks.data.ratings import Ratings
+from tasks.data.ratings import Ratings, user_blocks
 from tasks.data.support import Support
 from tasks.series import versions
 from tasks.series.carried import (
@@ -132,13 +132,17 @@ class Released:
             found[np.searchsorted(numbers, self.new_numbers[self.cohort.labels])] = np.load(path)
         return found
 
-    def _new_persons(self) -> tuple[pa.Array, np.ndarray, list[bytes]]:
+    def _new_persons(self) -> tuple[pa.Array, np.ndarray, Iterator[bytes]]:
         """Return source ids, the row of each one's group, and the ratings that the release was made of."""
         if self.cohort is None:
-            return pa.array([], pa.string()), np.empty(0, np.int32), []
-        rated = self.cohort.ratings.by_user.whole()
-        encoded = versions.encode_rows(rated.indptr, self.place[rated.indices], rated.data)
-        return self.cohort.ratings.user_ids(), self.new_numbers[self.cohort.labels], encoded
+            return pa.array([], pa.string()), np.empty(0, np.int32), iter(())
+        return self.cohort.ratings.user_ids(), self.new_numbers[self.cohort.labels], self._versions()
+
+    def _versions(self) -> Iterator[bytes]:
+        """Yield what the ledger keeps of each of the cohort's people, in their order."""
+        assert self.cohort is not None
+        for block in user_blocks(self.cohort.ratings):
+            yield from versions.encode_rows(block.indptr, self.place[block.items()], block.values())
 
 
 def assemble(

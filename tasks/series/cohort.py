@@ -6,8 +6,9 @@ what the release of that person's cohort disclosed (docs/series.md, "Why it is s
 """
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from typing import Literal
 
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
-from tasks.data.ratings import Ratings
+from tasks.data.ratings import Ratings, UserBlock, user_blocks
 from tasks.errors import Refused, UsageError
 from tasks.series.ledger import Ledger
 from tasks.series.pooling import plan_pools
@@ -213,8 +214,14 @@ def _groups_of(ledger: Ledger, tokens: list[bytes], before: int | None) -> np.nd
 
 def _first_times(ratings: Ratings) -> np.ndarray | None:
     """Return when each person first rated, where the source has times."""
-    times = ratings.timestamps
-    return None if times is None else np.minimum.reduceat(np.asarray(times), ratings.by_user.indptr[:-1])
+    if ratings.timestamps is None:
+        return None
+    return _of_people(ratings, lambda block: np.minimum.reduceat(block.times(), block.indptr[:-1]))
+
+
+def _of_people(ratings: Ratings, reduce: Callable[[UserBlock], np.ndarray]) -> np.ndarray:
+    """Return a figure of every person, found block by block."""
+    return np.concatenate([reduce(block) for block in user_blocks(ratings)])
 
 
 def _begin_of(day: datetime.date) -> float:
@@ -309,18 +316,23 @@ def _apply_item_rule(
     nothing = np.zeros_like(newcomers), np.zeros(ratings.n_items, bool)
     if newcomers.sum() < params.min_cohort:
         return nothing
-    by_user = ratings.by_user
-    own = np.repeat(newcomers, by_user.counts())
-    items = np.bincount(by_user.indices[own], minlength=ratings.n_items) >= params.min_contributors
+    raters = np.zeros(ratings.n_items, np.int64)
+    for block in user_blocks(ratings):
+        own = np.repeat(newcomers[block.start : block.stop], np.diff(block.indptr))
+        raters += np.bincount(block.items()[own], minlength=ratings.n_items)
+    items = raters >= params.min_contributors
     newcomers = newcomers & (_kept(ratings, items) > 0)
     return nothing if newcomers.sum() < params.min_cohort else (newcomers, items)
 
 
 def _kept(ratings: Ratings, items: np.ndarray) -> np.ndarray:
     """Return how many ratings of these items (a mask) each person has."""
-    by_user = ratings.by_user
-    running = np.concatenate([[0], np.cumsum(items[by_user.indices])])
-    return np.diff(running[by_user.indptr])
+
+    def count(block: UserBlock) -> np.ndarray:
+        running = np.concatenate([[0], np.cumsum(items[block.items()])])
+        return np.diff(running[block.indptr])
+
+    return _of_people(ratings, count)
 
 
 def _strata(
@@ -339,19 +351,22 @@ def _strata(
     """
     rows = np.flatnonzero(newcomers)
     missing = [day for day in due_before(params, snapshot) if day.isoformat() not in published]
-    times = ratings.timestamps
-    if not missing or times is None or not len(rows):
+    if not missing or ratings.timestamps is None or not len(rows):
         return np.zeros(len(rows), np.int32)
-    by_user, strata = ratings.by_user, np.full(len(rows), len(missing), np.int32)
+    strata = np.full(len(rows), len(missing), np.int32)
     first = _first_times(ratings)
     assert first is not None
     # Latest first, so that the earliest snapshot at which a person was eligible is written last.
     for number, day in reversed(list(enumerate(missing))):
         end = _begin_of(day)
-        until = np.add.reduceat((np.asarray(times) < end).astype(np.int64), by_user.indptr[:-1])
+        until = _of_people(ratings, partial(_ratings_before, end))
         was = (until >= params.min_ratings) & (first <= end - params.waiting_days * DAY_SECONDS) & (until > 0)
         strata[was[rows]] = number
     return merge_small_strata(strata, params.min_cohort)
+
+
+def _ratings_before(end: float, block: UserBlock) -> np.ndarray:
+    return np.add.reduceat((block.times() < end).astype(np.int64), block.indptr[:-1])
 
 
 def merge_small_strata(strata: np.ndarray, fewest: int) -> np.ndarray:

@@ -18,7 +18,7 @@ import numpy as np
 
 from tasks.data.item_removal import write_part
 from tasks.data.public_prior import write_prior
-from tasks.data.ratings import Ratings
+from tasks.data.ratings import Ratings, user_blocks
 from tasks.errors import Refused
 from tasks.series.carried import files_of
 from tasks.series.cohort import DAY_SECONDS, Choice, SeriesParams, choose_people, end_of
@@ -91,11 +91,15 @@ def withheld_in_public(waiting: int, k: int) -> dict[str, Any]:
 
 def _mean_age_days(ratings: Ratings, choice: Choice, snapshot: datetime.date) -> float | None:
     """Return the mean age of the ratings that the newcomers enter with; None: there are none, or they have no times."""
-    by_user, times = ratings.by_user, ratings.timestamps
-    if times is None or not choice.cohort:
+    if ratings.timestamps is None or not choice.cohort:
         return None
-    own = np.repeat(choice.newcomers, by_user.counts()) & choice.items[by_user.indices]
-    return round(max(0.0, (end_of(snapshot) - float(np.asarray(times)[own].mean())) / DAY_SECONDS), 1)
+    seconds, count = 0, 0
+    for block in user_blocks(ratings):
+        newcomers = choice.newcomers[block.start : block.stop]
+        own = np.repeat(newcomers, np.diff(block.indptr)) & choice.items[block.items()]
+        seconds += int(block.times()[own].sum())
+        count += int(own.sum())
+    return round(max(0.0, (end_of(snapshot) - seconds / count) / DAY_SECONDS), 1)
 
 
 def _public_files(store: Store, ledger: Ledger, params: SeriesParams, snapshot: datetime.date) -> list[Path]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tasks.errors import DiskFull, MurmurError, UsageError
+from tasks.errors import MurmurError, UsageError, no_space_left
 from tasks.series import schema
 from tasks.store import Store, make_private, sync_directory, sync_path
 
@@ -99,11 +99,12 @@ def open_database(store: Store, population: str) -> Iterator[tuple[Database, byt
             store.storage.fetch_shared(key)
             if not database.is_shared:
                 _make_file(directory / f"{population}.db")
-            if not _has_table(engine, schema.meta):
+            tables = _tables(engine)
+            if schema.meta.name not in tables:
                 sync_path(directory, below=store.root)
                 _make(database, engine, key)
             else:
-                _complete(database, engine)
+                _complete(database, engine, tables)
         yield database, _read_key(database, key)
     except (sa.exc.OperationalError, sqlite3.OperationalError) as problem:
         raise _of_the_disk(problem, directory) from None
@@ -115,7 +116,7 @@ def _of_the_disk(problem: sa.exc.OperationalError | sqlite3.OperationalError, di
     """Return what an error of SQLite means where the disk is its cause; else the error itself."""
     name = getattr(getattr(problem, "orig", problem), "sqlite_errorname", "")
     if name in FULL:
-        return DiskFull("no space left", where=str(directory), remedy="free some space, then run it again")
+        return no_space_left(str(directory))
     if name.startswith("SQLITE_READONLY"):
         return UsageError(
             "the ledger cannot be written: the file system is read-only",
@@ -176,8 +177,8 @@ def _schema_name(population: str) -> str:
     return f"{PREFIX}{population[: LONGEST_NAME - 13]}_{mark}"
 
 
-def _has_table(engine: sa.Engine, table: sa.Table) -> bool:
-    return sa.inspect(engine).has_table(table.name, schema=_place(engine))
+def _tables(engine: sa.Engine) -> frozenset[str]:
+    return frozenset(sa.inspect(engine).get_table_names(schema=_place(engine)))
 
 
 def _place(engine: sa.Engine) -> str | None:
@@ -206,10 +207,10 @@ def _make(database: Database, engine: sa.Engine, key: Path) -> None:
             db.execute(sa.insert(schema.meta), [{"key": k, "value": v} for k, v in values.items()])
 
 
-def _complete(database: Database, engine: sa.Engine) -> None:
+def _complete(database: Database, engine: sa.Engine, tables: frozenset[str]) -> None:
     """Make the tables that a ledger of an older version lacks. Its table of budgets has other columns, and no rows:
     nothing spent a budget then, so no entry of the chain commits to any."""
-    if not _has_table(engine, schema.refused_people):
+    if schema.refused_people.name not in tables:
         with database.writing() as db:
             schema.metadata.create_all(db)
     names = {column["name"] for column in sa.inspect(engine).get_columns("budget", schema=_place(engine))}
@@ -263,7 +264,7 @@ def _read_key(database: Database, path: Path) -> bytes:
 
 
 def _mark(key: bytes) -> str:
-    """Return what tells a key from others and does not give it away."""
+    """Return what distinguishes a key from others and does not disclose it."""
     return hashlib.sha256(b"murmur ledger key\0" + key).hexdigest()
 
 

@@ -5,9 +5,10 @@ persons.parquet has source ids, so both files are the owner's alone; they become
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,8 @@ from tasks.store import owner_only, read_json, restrict, write_bytes
 FACTS, PEOPLE = "entry.json", "persons.parquet"
 GROUP_COLUMNS = ("place", "size", "profile", "number", "stratum", "pool")
 PREFIXES_KEPT = 64
+PEOPLE_AT_ONCE = 65_536
+PEOPLE_SCHEMA = pa.schema([("user", pa.string()), ("place", pa.int32()), ("version", pa.binary())])
 
 
 class KnowsPeople(Protocol):
@@ -42,7 +45,7 @@ def write_entry(  # noqa: PLR0913 - a file of so many fields
     population: str,
     carried: Sequence[tuple[int, int]],
     groups: pa.Table,
-    persons: tuple[pa.Array, np.ndarray, Sequence[bytes]],
+    persons: tuple[pa.Array, np.ndarray, Iterable[bytes]],
     items: Sequence[str],
     other_items: Sequence[str],
     budget: Spending | None = None,
@@ -68,16 +71,23 @@ def write_entry(  # noqa: PLR0913 - a file of so many fields
         "budget": budget and budget._asdict(),
         "blocked": blocked,
     }
-    columns = {
-        "user": users.cast(pa.string()),
-        "place": pa.array(places, pa.int32()),
-        "version": pa.array(versions, pa.binary()),
-    }
     with owner_only():
         place.mkdir(parents=True, exist_ok=True)
         write_bytes(place / FACTS, json.dumps(facts, sort_keys=True).encode())
-        pq.write_table(pa.table(columns), place / PEOPLE, compression="none", row_group_size=65_536)
+        _write_people(place / PEOPLE, users.cast(pa.string()), places, iter(versions))
     restrict(place)
+
+
+def _write_people(path: Path, users: pa.Array, places: np.ndarray, versions: Iterator[bytes]) -> None:
+    """Write a row per person, a row group at a time: the ratings of all of them need not fit into memory."""
+    with pq.ParquetWriter(path, PEOPLE_SCHEMA, compression="none") as writer:
+        for start in range(0, max(1, len(users)), PEOPLE_AT_ONCE):
+            some = slice(start, start + PEOPLE_AT_ONCE)
+            rated = list(islice(versions, len(users[some])))
+            columns = [users[some], pa.array(places[some], pa.int32()), pa.array(rated, pa.binary())]
+            writer.write_table(pa.table(columns, schema=PEOPLE_SCHEMA))
+    if next(versions, None) is not None:
+        raise AssertionError("there are more versions than people")
 
 
 def has_entry(place: Path) -> bool:
@@ -95,7 +105,7 @@ def read_entry(
 ) -> Entry:
     """Return the entry of a release; people are named by their tokens in this ledger."""
     facts: dict[str, Any] = read_json(place / FACTS)
-    people = pq.read_table(place / PEOPLE)
+    people = pq.read_table(place / PEOPLE, columns=["user", "place"])
     groups = facts["groups"]
     budget = facts["budget"]
     return Entry(
@@ -113,13 +123,51 @@ def read_entry(
         persons=NewPersons(
             tokens=ledger.tokens(people.column("user").to_pylist()),
             place=people.column("place").to_numpy(),
-            versions=people.column("version").to_pylist(),
+            versions=StoredVersions(place / PEOPLE),
         ),
         items=facts["items"],
         other_items=facts["other_items"],
         budget=None if budget is None else Spending(**budget),
         blocked=facts.get("blocked"),
     )
+
+
+class StoredVersions(Sequence[bytes]):
+    """Read people's versions from persons.parquet when they are asked for, a row group at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = pq.ParquetFile(path)
+        sizes = [self._file.metadata.row_group(n).num_rows for n in range(self._file.metadata.num_row_groups)]
+        self._ends = list(accumulate(sizes))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for number in range(len(self._ends)):
+            yield from self._read(number)
+
+    @overload
+    def __getitem__(self, at: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[bytes]: ...
+
+    def __getitem__(self, at: int | slice) -> bytes | list[bytes]:
+        if isinstance(at, int):
+            return self[at : at + 1 or None][0]
+        start, stop, step = at.indices(len(self))
+        assert step == 1
+        found: list[bytes] = []
+        begin = 0
+        for number, end in enumerate(self._ends):
+            if start < end and begin < stop:
+                found += self._read(number)[max(0, start - begin) : stop - begin]
+            begin = end
+        return found
+
+    def _read(self, number: int) -> list[bytes]:
+        return self._file.read_row_group(number, columns=["version"]).column("version").to_pylist()
 
 
 def profile_digests(groups: Path, items: Sequence[str], support: Path | None = None) -> list[str]:

@@ -5,7 +5,7 @@ whole: each release that offers it becomes a tombstone, and a repaired revision 
 they can be pooled (tasks/series/pooling.py). The ledger keeps a keyed digest that blocks the person for ever.
 
 Order: a record of what is to be done (by keyed digests) → ledger → tombstones → repaired releases → the owner's files →
-certificate. Every part may be repeated; `resume` completes what a crash left, without being told the ids again.
+certificate. Every part may be repeated; `resume` completes what a crash left, without being given the ids again.
 """
 
 import secrets
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.keys import OwnerKey
-from tasks.series import chain, pooling
+from tasks.series import chain, pooling, under_way
 from tasks.series.file_check import ERASED
 from tasks.series.ledger import Ledger
 from tasks.series.private_files import Cleaned, find_ids, forget
@@ -171,12 +171,15 @@ def erase(
     *,
     ids: Collection[str] = (),
     tokens: Collection[bytes] = (),
+    wait_seconds: float = under_way.ERASURE_WAITS,
+    report: under_way.Report = under_way.log_waiting_erasure,
 ) -> dict[str, Any]:
     """Erase people, known by source ids or by the ledger's tokens; return the certificate and where it is.
 
-    `name` is the release in whose directory the certificate is kept.
+    `name` is the release in whose directory the certificate is kept. Runs of the population that are under way are
+    waited for, and `report` is called meanwhile.
     """
-    with exclusive(store, population) as ledger:
+    with under_way.alone(store, population, wait_seconds, report), exclusive(store, population) as ledger:
         resume(ledger, store, maker)
         everyone = {*ledger.tokens(ids), *tokens}
         touched = touched_by(ledger, sorted(everyone))

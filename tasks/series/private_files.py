@@ -45,7 +45,7 @@ class Cleaned:
 def find_ids(directories: Iterable[Path], tokens: AbstractSet[bytes], tokens_of: Tokens) -> set[str]:
     """Return the source ids in tables below these directories whose token is one of `tokens`.
 
-    After a crash the ledger knows the erased person by the token alone; the files still tell who that is.
+    After a crash the ledger knows the erased person by the token alone; the files still name that person.
     """
     found: set[str] = set()
     for directory in directories:
@@ -97,13 +97,14 @@ def _remove_torn(directory: Path) -> Cleaned:
         if (file.parent != directory or file.name.startswith(".")) and _is_torn(file)
     ]
     for file in torn:
-        file.unlink(missing_ok=True)  # a run that is under way tidies up, too
+        file.unlink()
     return Cleaned(0, len(torn))
 
 
 def _is_torn(file: Path) -> bool:
-    """Return whether a file begins as a table and is none."""
-    if _kind(file) != "table":
+    """Return whether a file begins as a table, or has the name of one, and is none."""
+    kind = _kind(file)
+    if kind == "nothing" or (kind != "table" and file.suffix != ".parquet"):
         return False
     try:
         pq.read_metadata(file)
@@ -113,8 +114,8 @@ def _is_torn(file: Path) -> bool:
 
 
 def _kind(file: Path) -> str:
-    """Return what a file holds, by its first bytes: a copy that a crash left has another name. A file that a run under
-    way has removed since it was listed holds nothing."""
+    """Return what a file holds, by its first bytes: a copy that a crash left has another name. A file that was
+    removed since it was listed, as an approver's temporary file may be, holds nothing."""
     try:
         with file.open("rb") as opened:
             start = opened.read(LOOKED_AT)
@@ -156,7 +157,7 @@ def _texts_of(file: Path) -> Iterator[pa.Array]:
     """Yield the distinct texts of each column of a table, nested ones too."""
     try:
         table = pq.read_table(file)
-    except (pa.ArrowException, OSError):  # half written: no reader takes it for a table
+    except (pa.ArrowException, OSError):  # cut off: no reader takes it for a table
         return
     for column in table.columns:
         for chunk in column.chunks:
@@ -250,14 +251,7 @@ def _forget_held_out(directory: Path, people: pa.Table) -> None:
     """Remove which items these people rated from a shadow's release, before their ids go: it has pseudonyms alone."""
     file = directory / "held_out.parquet"
     if file.exists() and "pseudonym" in people.column_names:
-        try:
-            table = pq.read_table(file)
-        except (
-            pa.ArrowException,
-            FileNotFoundError,
-        ):  # half written by a run under way, or gone: nobody reads it
-            file.unlink(missing_ok=True)
-            return
+        table = pq.read_table(file)
         names = people.column("pseudonym").combine_chunks()
         table = table.filter(pc.invert(pc.is_in(table.column("pseudonym"), value_set=names)))
         sink = pa.BufferOutputStream()

@@ -42,7 +42,7 @@ OWNER_FILES = (
     "spent.json",
     "report.html",  # with figures that the public one must not have
 )
-ENTRY = "ledger"  # the directory of what the ledger is to be told; gone once it has been
+ENTRY = "ledger"  # the directory of what the ledger is to record; gone once it has
 
 Progress = Callable[[int, int], None]
 
@@ -187,7 +187,7 @@ def _recover(ledger: Ledger, store: Store) -> list[str]:
         if _is_in_place(published, release):
             if not has_entry(kept):
                 raise MurmurError(
-                    "a release is public, and what the ledger must be told about it is gone",
+                    "a release is public, and what the ledger must record about it is gone",
                     where=str(kept),
                     remedy="restore this directory from a backup; nothing is published before that",
                 )
@@ -263,7 +263,6 @@ def _put_in_place(
                 (arriving / SIGNATURE).chmod(0o644)
         progress(2, 4)
         _crash_point("copied")
-        _require_membership(places, manifest)
         _keep_private(places.owner, places.private)
         sync_path(places.private, below=store.root)
         progress(3, 4)
@@ -310,16 +309,6 @@ def _require_unchanged(directory: Path, manifest: dict[str, Any]) -> None:
                 where=str(directory),
                 remedy="find out who changed it; a release never changes",
             )
-
-
-def _require_membership(places: Places, manifest: dict[str, Any]) -> None:
-    """Refuse a release whose owner would not know who is in it: an erasure removes files that it finds half written."""
-    if manifest["counts"]["users"] and not (places.owner / "membership.parquet").exists():
-        raise Refused(
-            "the owner's file membership.parquet is missing beside the candidate",
-            where=str(places.candidate),
-            remedy="run validate again: something removed it, such as an erasure at the same time",
-        )
 
 
 def _keep_private(source: Path, target: Path) -> None:

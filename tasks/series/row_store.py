@@ -49,11 +49,14 @@ class RowStore:
     def _append(
         self, block: profiles.Profiles, chosen: np.ndarray, position: np.ndarray | None, n_items: int
     ) -> None:
+        if block.items is None:
+            self._append_whole(block, chosen, position)
+            return
         lengths = block.lengths[chosen]
         starts = np.cumsum(lengths) - lengths
         cells = np.repeat(block.indptr[chosen] - starts, lengths) + np.arange(lengths.sum())
         row = np.repeat(np.arange(len(chosen)), lengths)
-        items = cells - block.indptr[chosen][row] if block.items is None else block.items[cells]
+        items = block.items[cells]
         if position is not None:
             items = position[items]
             order = np.lexsort((items, row))
@@ -65,6 +68,28 @@ class RowStore:
         self._lengths.append(lengths)
         self._sizes.append(block.sizes[chosen])
         self._prefixes.append(~differs)
+
+    def _append_whole(
+        self, block: profiles.Profiles, chosen: np.ndarray, position: np.ndarray | None
+    ) -> None:
+        """Append profiles that hold every item of their release: items and their order are the same for all of them."""
+        rows = block.codes.reshape(len(block.sizes), -1)
+        if len(chosen) < len(rows):
+            rows = rows[chosen]
+        width, differs = rows.shape[1], False
+        if position is not None:
+            order = np.argsort(position, kind="stable")
+            items = np.ascontiguousarray(position[order], np.int32)
+            if (order != np.arange(width)).any():
+                rows = rows[:, order]
+            differs = bool((items != np.arange(width)).any())
+        self._files["codes"].write(np.ascontiguousarray(rows).data)
+        if differs:
+            for _ in rows:
+                self._files["items"].write(items.data)
+        self._lengths.append(np.full(len(rows), width))
+        self._sizes.append(block.sizes[chosen])
+        self._prefixes.append(np.full(len(rows), not differs))
 
     def tables(self, order: np.ndarray, n_items: int) -> Iterator[pa.Table]:
         """Yield the rows in this order as tables of groups.parquet, numbered from 0."""

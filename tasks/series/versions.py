@@ -12,7 +12,6 @@ import numpy as np
 STEP_TYPES = tuple(np.dtype(name) for name in ("u1", "<u2", "<u4"))
 RATING_TYPES = tuple(np.dtype(name) for name in ("i1", "<i2", "<f4"))
 RATING_FACTORS = (2.0, 100.0, 1.0)
-RATINGS_AT_ONCE = 4_000_000
 
 
 def encode(items: np.ndarray, ratings: np.ndarray) -> bytes:
@@ -22,15 +21,7 @@ def encode(items: np.ndarray, ratings: np.ndarray) -> bytes:
 
 def encode_rows(indptr: np.ndarray, items: np.ndarray, ratings: np.ndarray) -> list[bytes]:
     """Return the versions of many people; those of row r are at indptr[r] … indptr[r + 1], in any order."""
-    found: list[bytes] = []
-    start, rows = 0, len(indptr) - 1
-    while start < rows:
-        fits = int(np.searchsorted(indptr, indptr[start] + RATINGS_AT_ONCE, side="right")) - 1
-        stop = min(max(start + 1, fits), rows)
-        cells = slice(int(indptr[start]), int(indptr[stop]))
-        found += _encode_block(np.diff(indptr[start : stop + 1]), items[cells], ratings[cells])
-        start = stop
-    return found
+    return _encode_block(np.diff(indptr), items, ratings)
 
 
 def decode(data: bytes) -> tuple[np.ndarray, np.ndarray]:

@@ -52,7 +52,7 @@ def serve(port: int) -> None:
         console.print(
             f"sign in  {UI_USER}, password {ui_password(stack.state)}   (made for this machine alone)"
         )
-        console.print(f"store    {stack.store.root}")
+        console.print(f"store    {stack.store.address}")
         while True:
             stack.check()
             time.sleep(1)

@@ -1,4 +1,4 @@
-"""Tell Airflow that a release was withdrawn from the command line: the asset event that the DAG would have emitted.
+"""Send Airflow the event of a withdrawal that was made on the command line: the one that the DAG would have emitted.
 
 MURMUR_AIRFLOW names the API server; without it nothing is sent. The release is withdrawn before anything is sent, so
 a failure here changes nothing but the message: the DAG `withdraw_<name>` can announce the same withdrawal later.
@@ -74,7 +74,7 @@ def _password(user: str) -> str:
 
 
 def _not_sent(why: str, event: dict[str, Any]) -> str:
-    """Say that consumers do not know yet, and which command tells them."""
+    """Say that consumers do not know yet, and which command informs them."""
     extra = event["extra"]
     name = event["asset"].removeprefix("murmur://")
     conf = json.dumps({"snapshot": extra["snapshot"], "reason": extra["reason"]}, ensure_ascii=False)

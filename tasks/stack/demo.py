@@ -1,4 +1,8 @@
-"""Publish the demo: three monthly snapshots by a backfill, and a table of the series that they make."""
+"""Publish the demo: three monthly snapshots by a backfill, and a table of the series that they make.
+
+Where all of them are published nothing has to run: that source, settings, ledger and published files are those of the
+publication is found without the stack, in seconds.
+"""
 
 import datetime
 import time
@@ -9,14 +13,19 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from tasks.config import ReleaseConfig, load
+from tasks.errors import MurmurError
 from tasks.series.ledger import Ledger
 from tasks.series.overview import describe
+from tasks.series.repeated import is_already_published
+from tasks.series.under_way import under_way
 from tasks.stack.processes import StackError
-from tasks.stack.settings import RELEASES_PAGE, UI_PORT
-from tasks.stack.supervisor import Stack, latest_scheduled_times
+from tasks.stack.settings import RELEASES_PAGE, REPOSITORY, UI_PORT
+from tasks.stack.supervisor import BUSY_IDLE_SECONDS, Stack, latest_scheduled_times
 from tasks.store import Store, read_json
 
 DEMO = "demo"
+CONFIG = "dags/releases/demo.toml"
 RELEASES = 3
 SECONDS = 900.0  # for each release
 LOG_LINES = 30
@@ -25,11 +34,51 @@ LOG_LINES = 30
 def publish(console: Console) -> None:
     """Publish the demo release for the latest dates of its schedule, oldest first."""
     days = [moment.date() for moment in latest_scheduled_times(datetime.datetime.now(datetime.UTC), RELEASES)]
-    dag_id = f"release_{DEMO}"
-    stack = Stack()
-    console.print(f"starting PostgreSQL, Airflow and Dask ({stack.workers} workers); logs in {stack.logs}")
+    stack = Stack(idle_seconds=BUSY_IDLE_SECONDS)
     begun = time.monotonic()
     there = [day for day in days if (stack.store.published(DEMO, day) / "manifest.json").exists()]
+    if there == days:
+        require_unchanged(load(REPOSITORY / CONFIG), days, stack.store)
+        end = ""
+    else:
+        _backfill(stack, console, days)
+        end = "; no process is left running"
+    console.print(f"{_done(len(there), len(days), time.monotonic() - begun)}{end}")
+    console.print(series_table(stack.store, DEMO, DEMO))
+    newest = stack.store.published(DEMO, days[-1])
+    console.print("three things to open next:")
+    console.print(f"  the report          {newest / 'report.html'}")
+    console.print(f"  the pages           make ui, then http://127.0.0.1:{UI_PORT}{RELEASES_PAGE}")
+    console.print(f"  the next 12 months  murmur plan {CONFIG} --releases 12")
+    console.print(f"data: {newest.parent}; ledger: {_ledger_file(stack.store)}")
+
+
+def require_unchanged(config: ReleaseConfig, days: list[datetime.date], store: Store) -> None:
+    """Refuse published snapshots that are not those of the present source and settings, or of which a file or an entry
+    of the ledger has changed since."""
+    with under_way(store, config.population):
+        for day in days:
+            if not is_already_published(config, day, store):
+                raise MurmurError(
+                    f"{day} is published, and the ledger does not have it",
+                    where=str(store.published(config.release.name, day)),
+                    remedy="restore the ledger from a backup, or name another store: MURMUR_STORE=DIR make demo",
+                )
+        with Ledger.open(store, config.population) as ledger:
+            problems = ledger.problems(store)
+    if problems:
+        raise MurmurError(
+            f"the published snapshots are not as they were published: {'; '.join(problems)}",
+            where=str(store.root),
+            remedy="restore the store from a backup, or name another one: MURMUR_STORE=DIR make demo",
+        )
+
+
+def _backfill(stack: Stack, console: Console, days: list[datetime.date]) -> None:
+    """Start the stack, run all snapshots and wait for them."""
+    dag_id = f"release_{DEMO}"
+    console.print(f"starting PostgreSQL, Airflow and Dask ({stack.workers} workers); logs in {stack.logs}")
+    begun = time.monotonic()
     with stack:
         stack.wait_for_dag(dag_id)
         console.print(
@@ -40,22 +89,15 @@ def publish(console: Console) -> None:
         for day in days:
             console.print(f"snapshot {day}")
             _wait(stack, console, dag_id, day)
-    console.print(f"{_done(len(there), len(days), time.monotonic() - begun)}; no process is left running")
-    console.print(series_table(stack.store, DEMO, DEMO))
-    newest, config = stack.store.published(DEMO, days[-1]), "dags/releases/demo.toml"
-    console.print("three things to open next:")
-    console.print(f"  the report          {newest / 'report.html'}")
-    console.print(f"  the pages           make ui, then http://127.0.0.1:{UI_PORT}{RELEASES_PAGE}")
-    console.print(f"  the next 12 months  murmur plan {config} --releases 12")
-    console.print(f"data: {newest.parent}; ledger: {_ledger_file(stack.store)}")
 
 
 def _done(before: int, wanted: int, seconds: float) -> str:
     """Say what this run has published, and what was there before."""
     if before == wanted:
         return (
-            f"nothing was to be done: all {wanted} snapshots were published before (checked in {seconds:.0f} s; "
-            "for a new demo name another store: MURMUR_STORE=DIR make demo)"
+            f"nothing was to be done: all {wanted} snapshots were published before, and source, settings, ledger and "
+            f"files are unchanged (checked in {seconds:.0f} s, without starting Airflow; for a new demo name another "
+            "store: MURMUR_STORE=DIR make demo)"
         )
     already = f" ({before} of {wanted} snapshots were published before)" if before else ""
     return f"published after {seconds:.0f} s{already}"

@@ -5,7 +5,7 @@ import os
 import secrets
 from pathlib import Path
 
-from tasks.engine import NO_PAGES, ONE_THREAD, QUIET
+from tasks.engine import NO_PAGES, ONE_THREAD, PATIENCE, QUIET
 from tasks.stack.postgres import Postgres
 from tasks.store import owner_only, read_json, write_json
 
@@ -28,17 +28,24 @@ PRELOAD = (
 
 
 def environment(
-    state: Path, store: Path, dags: Path, postgres: Postgres, airflow_port: int, dask_port: int
+    state: Path,
+    store: str,
+    dags: Path,
+    postgres: Postgres,
+    ports: tuple[int, int],
+    idle_seconds: float,
 ) -> dict[str, str]:
     """Return the environment of every component: the user's, with our settings on top.
 
-    It contains NUMBA_CACHE_DIR (tasks/__init__.py), so that all components share compiled kernels.
+    It contains NUMBA_CACHE_DIR (tasks/__init__.py), so that all components share compiled kernels. `ports` are those
+    of Airflow and of Dask's scheduler, `idle_seconds` how long Airflow's scheduler sleeps when it had nothing to do.
     """
+    airflow_port, dask_port = ports
     own = {
         **ONE_THREAD,
-        **_airflow(state, dags, postgres, airflow_port),
+        **_airflow(state, dags, postgres, airflow_port, idle_seconds),
         **_dask(),
-        "MURMUR_STORE": str(store),
+        "MURMUR_STORE": store,
         "MURMUR_DASK": f"tls://{LOOPBACK}:{dask_port}",
         "MURMUR_DASK_CA": str(certificate_file(state)),
         "MURMUR_DASK_CERT": str(certificate_file(state)),
@@ -54,7 +61,7 @@ def environment(
     return {**os.environ, **own}
 
 
-def _airflow(state: Path, dags: Path, postgres: Postgres, port: int) -> dict[str, str]:
+def _airflow(state: Path, dags: Path, postgres: Postgres, port: int, idle_seconds: float) -> dict[str, str]:
     sections = {
         "core": {
             "dags_folder": str(dags),
@@ -74,7 +81,11 @@ def _airflow(state: Path, dags: Path, postgres: Postgres, port: int) -> dict[str
             "sql_alchemy_conn_async": postgres.url("asyncpg"),
         },
         "api": {"host": LOOPBACK, "port": str(port), "base_url": f"http://{LOOPBACK}:{port}", "workers": "1"},
-        "scheduler": {"scheduler_heartbeat_sec": "1", "job_heartbeat_sec": "2"},
+        "scheduler": {
+            "scheduler_heartbeat_sec": "1",
+            "job_heartbeat_sec": "2",
+            "scheduler_idle_sleep_time": str(idle_seconds),
+        },
         "dag_processor": {
             "refresh_interval": "10",
             "min_file_process_interval": "30",  # each parse of the DAG files costs a second of CPU time
@@ -97,13 +108,14 @@ def _airflow(state: Path, dags: Path, postgres: Postgres, port: int) -> dict[str
 
 
 def _dask() -> dict[str, str]:
-    """Return the settings of tasks/engine.py: no spilling, no pausing (blocks bound the memory), no pages, quiet."""
+    """Return the settings of tasks/engine.py; no spilling and no pausing (blocks bound the memory), no pages."""
     memory = {
         f"DASK_DISTRIBUTED__WORKER__MEMORY__{k}": "False" for k in ("SPILL", "TARGET", "PAUSE", "TERMINATE")
     }
     pages = {f"DASK_{routes.replace('.', '__').upper()}": "[]" for routes in NO_PAGES}
     quiet = {
-        f"DASK_{key.replace('.', '__').replace('-', '_').upper()}": str(value) for key, value in QUIET.items()
+        f"DASK_{key.replace('.', '__').replace('-', '_').upper()}": str(value)
+        for key, value in (QUIET | PATIENCE).items()
     }
     return {**memory, **pages, **quiet, "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "60s"}
 

@@ -30,6 +30,8 @@ from tasks.stack.settings import (
 from tasks.store import Store, owner_only, write_bytes
 
 START_SECONDS = 180.0
+# A step waits for half of this after the one before it; each look costs the scheduler some 20 ms of CPU time.
+IDLE_SECONDS, BUSY_IDLE_SECONDS = 1.0, 0.2
 
 # Components that make requests stop before those that answer them; the database serves all and stops last.
 CLIENTS = {"migrate", "scheduler", "dag-processor", "triggerer"}
@@ -40,6 +42,7 @@ class Stack:
     """Manage one stack: `with Stack() as stack:` starts it, and stops every process of it however the block ends.
 
     The directory `state` keeps logs, Airflow's home and a link to the database: a later stack shows earlier runs.
+    `idle_seconds` is how long Airflow's scheduler sleeps where it had nothing to do: short where runs are waited for.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class Stack:
         dags: str | Path = REPOSITORY / "dags",
         port: int | None = None,
         workers: int | None = None,
+        idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self.state = Path(state).absolute()
         self.logs = self.state / "logs"
@@ -57,6 +61,7 @@ class Stack:
         self.workers = max(1, workers_wanted() if workers is None else workers)
         self.port = port or _free_port()
         self.dask_port = _free_port()
+        self.idle_seconds = idle_seconds
         self._dags = Path(dags).absolute()
         self._components: list[Component] = []
         self._postgres = Postgres(self.state, self.logs / "postgres.log")
@@ -71,7 +76,10 @@ class Stack:
     @property
     def environment(self) -> dict[str, str]:
         """Return the environment of the components; Airflow's command line needs it to reach this stack."""
-        return environment(self.state, self.store.root, self._dags, self._postgres, self.port, self.dask_port)
+        ports = (self.port, self.dask_port)
+        return environment(
+            self.state, self.store.address, self._dags, self._postgres, ports, self.idle_seconds
+        )
 
     def __enter__(self) -> Self:
         self.start()

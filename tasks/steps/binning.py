@@ -15,9 +15,8 @@ from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
 from tasks.data.ratings import Ratings
 from tasks.data.similarity import Similarity
-from tasks.kernels.metrics import distances
 from tasks.kernels.pruning import find_nearest
-from tasks.kernels.rating_vectors import RatingVectors
+from tasks.kernels.rating_vectors import RatingVectors, distances_between
 from tasks.pipeline import Job
 
 RESULT = "bins"
@@ -107,7 +106,9 @@ def merge_small_bins(bins: np.ndarray, centers: RatingVectors, params: Params) -
             return bins
         if between is None:
             rows = centers.rows(slice(None))
-            between = distances(rows, rows, **params.similarity.measure)
+            between = distances_between(
+                centers, rows, slice(None), centers, rows, **params.similarity.measure
+            )
         smallest = small[np.argmin(sizes[small])]
         reachable = np.where((sizes > 0) & (np.arange(len(sizes)) != smallest), between[smallest], np.inf)
         bins[bins == smallest] = np.argmin(reachable)

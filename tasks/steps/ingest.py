@@ -384,7 +384,10 @@ def _write_side(directory: Path, tables: list[Path], *, row: str, column: str, r
     directory.mkdir()
     counts = np.zeros(rows, np.int64)
     for path in tables:
-        counts += np.bincount(_numpy(_open(path), row), minlength=rows)
+        numbers = _numpy(_open(path), row)
+        if len(numbers):  # ascending: a table has a range of the rows
+            first, last = int(numbers[0]), int(numbers[-1]) + 1
+            counts[first:last] += np.bincount(numbers - first, minlength=last - first)
     indptr = np.concatenate([[0], np.cumsum(counts)])
     np.save(directory / "indptr.npy", indptr)
     kinds = {column: ("indices", np.int32), "value": ("values", np.float32), "time": ("timestamps", np.int64)}

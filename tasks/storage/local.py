@@ -1,6 +1,8 @@
 """Keep a store in a directory of this machine: renames make files appear whole, a lock file keeps others out."""
 
 import contextlib
+import fcntl
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +34,12 @@ class LocalStorage:
         finally:
             lock.release()
 
+    @contextlib.contextmanager
+    def share(self, path: Path) -> Iterator[None]:
+        """Keep out who locks the same path alone, together with others who share it; wait until that is possible."""
+        with _shared(path):
+            yield
+
     def refresh(self) -> None:
         """Do nothing: what others wrote is in the same directory."""
 
@@ -59,3 +67,17 @@ class LocalStorage:
 
     def discard(self, directory: Path) -> None:
         """Do nothing: who removes a directory has removed it."""
+
+
+@contextlib.contextmanager
+def _shared(path: Path) -> Iterator[None]:
+    """Hold the lock that FileLock takes alone, as one of several."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        try:
+            yield
+        finally:
+            fcntl.flock(handle, fcntl.LOCK_UN)  # also where a child has inherited the open file
+    finally:
+        os.close(handle)

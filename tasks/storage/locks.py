@@ -27,38 +27,59 @@ class Locks:
     @contextlib.contextmanager
     def lock(self, name: str, seconds: float | None) -> Iterator[None]:
         """Keep everybody else out of what has this name; raise TimeoutError after this time."""
+        with self._connected() as connection:
+            self._acquire(connection, name, seconds)
+            with self._holding(connection):
+                yield
+
+    @contextlib.contextmanager
+    def share(self, name: str) -> Iterator[None]:
+        """Keep out who locks this name alone, together with others who share it; wait until that is possible."""
+        with self._connected() as connection:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_lock_shared(%s)", (self._key(name),))
+            with self._holding(connection):
+                yield
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[Any]:
         connection = _connect()
         try:
-            self._acquire(connection, name, seconds)
-            self._held.append(connection)
-            try:
-                yield
-            finally:
-                self._held.remove(connection)
+            yield connection
         finally:
             connection.close()
+
+    @contextlib.contextmanager
+    def _holding(self, connection: Any) -> Iterator[None]:
+        self._held.append(connection)
+        try:
+            yield
+        finally:
+            self._held.remove(connection)
 
     def require_held(self) -> None:
         """Raise an error where the connection behind a lock is gone."""
         import psycopg2
 
-        for connection in self._held:
+        for connection in list(self._held):
             try:
                 with connection.cursor() as cursor:
                     cursor.execute("SELECT 1")
             except psycopg2.Error:
                 raise MurmurError(
-                    "the connection that held the lock of the store was lost, so another process may write there",
+                    "the connection that held a lock of the store was lost, so another process may write there",
                     where="MURMUR_LEDGER",
                     remedy="run this step again",
                 ) from None
 
+    def _key(self, name: str) -> int:
+        digest = hashlib.sha256(f"murmur {self._store} {name}".encode()).digest()
+        return int.from_bytes(digest[:8], "big", signed=True)
+
     def _acquire(self, connection: Any, name: str, seconds: float | None) -> None:
         import psycopg2
 
-        key = int.from_bytes(
-            hashlib.sha256(f"murmur {self._store} {name}".encode()).digest()[:8], "big", signed=True
-        )
+        key = self._key(name)
         with connection.cursor() as cursor:
             if seconds is not None and seconds <= 0:
                 cursor.execute("SELECT pg_try_advisory_lock(%s)", (key,))

@@ -53,6 +53,10 @@ class ObjectStorage:
         """Keep all machines out that lock the same path; raise TimeoutError after this time."""
         return self._locks.lock(self._name(path), seconds)
 
+    def share(self, path: Path) -> contextlib.AbstractContextManager[None]:
+        """Keep out who locks the same path alone, together with others who share it; wait until that is possible."""
+        return self._locks.share(self._name(path))
+
     def refresh(self) -> None:
         """Copy here what others have stored since, and remove what they have removed; results of steps stay away."""
         with self._mutex:
@@ -87,10 +91,14 @@ class ObjectStorage:
                 for file in files_in(place)
                 if self._is_stored(file) and is_of_result(name := self._name(file)) == whole
             }
-            changed = [name for name, file in here.items() if not self._is_unchanged(name)]
-            for name in sorted(changed, key=_last):
+            changed = sorted((name for name in here if not self._is_unchanged(name)), key=_last)
+            if changed:
+                self._locks.require_held()
+            for name in changed:
                 self._bucket.put(name, here[name])
                 self._remember(name)
+            if whole and changed:
+                self._require_still_held(changed)
             below = f"{self._name(place)}/"
             gone = [
                 one
@@ -231,6 +239,14 @@ class ObjectStorage:
             self._bucket.remove(part)
         for name in names:
             self._stored.pop(name, None)
+
+    def _require_still_held(self, saved: list[str]) -> None:
+        """Take a result back where a lock was lost while it was stored: an erasure may have passed meanwhile."""
+        try:
+            self._locks.require_held()
+        except MurmurError:
+            self._take_back(saved)
+            raise
 
     def _take_back(self, names: list[str]) -> None:
         """Remove what was uploaded in vain; where even that fails, the next publisher's recovery does it."""

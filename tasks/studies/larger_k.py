@@ -20,6 +20,7 @@ from tasks.config import ReleaseConfig
 from tasks.engine import engine
 from tasks.errors import Refused
 from tasks.progress import Progress
+from tasks.series.under_way import under_way
 from tasks.store import Store, owner_only, read_json, remove
 
 TRIED = (10, 20, 50, 100, 200, 500)
@@ -32,10 +33,11 @@ def find_k(
 ) -> dict[str, Any]:
     """Return {passes, tried, other}: the smallest k of TRIED above the release's that passes (None: none does), by k
     what refused the others, and what refuses OTHER_METHOD at the release's own k (None: not tried)."""
-    config = config.alone()
+    config, population = config.alone(), config.population
     private = store.private(config.release.name, snapshot)
     with (
         owner_only(),
+        under_way(store, population),
         tempfile.TemporaryDirectory(prefix=".find-k-", dir=private) as place,
         engine() as workers,
     ):

@@ -1,9 +1,15 @@
-"""Test how the soak tells linear growth from faster growth, and that it counts what is there."""
+"""Test that the soak distinguishes linear from faster growth, and that it counts what is there."""
+
+import argparse
+import tomllib
 
 import pytest
 import sqlalchemy as sa
 
-from benchmarks.soak import OF_ONE, WORDS, bars, count_below, ratio_of_halves, rows_of, show, smooth
+from benchmarks.soak import IN_THE_STACK, OF_ONE, WORDS, bars, ratio_of_halves, show, smooth
+from benchmarks.soak_figures import count_below, release_tables, rows_of
+from benchmarks.soak_stack import release_file
+from tasks.config import parse
 
 
 @pytest.mark.parametrize(
@@ -27,8 +33,11 @@ def test_one_slow_release_is_not_growth():
     assert ratio_of_halves(smooth(values)) is None
 
 
+ALL = WORDS | IN_THE_STACK
+
+
 def runs(**changed):
-    plain = {name: (lambda n: 10.0) if name in OF_ONE else (lambda n: 5.0 * n) for name in WORDS}
+    plain = {name: (lambda n: 10.0) if name in OF_ONE else (lambda n: 5.0 * n) for name in ALL}
     figures = {**plain, **changed}
     return [
         {"release": n, "status": "published", **{name: float(of(n)) for name, of in figures.items()}}
@@ -36,12 +45,12 @@ def runs(**changed):
     ]
 
 
-@pytest.mark.parametrize("name", sorted(WORDS))
+@pytest.mark.parametrize("name", sorted(ALL))
 def test_each_figure_that_grows_with_the_square_misses_its_bar(name):
     assert all(bar.passed for bar in bars(runs()))
     missed = [bar.name for bar in bars(runs(**{name: lambda n: n * n})) if not bar.passed]
-    assert missed == [f"{WORDS[name]}, second half against first"]
-    assert WORDS[name] in show(runs())
+    assert missed == [f"{ALL[name]}, second half against first"]
+    assert ALL[name] in show(runs())
 
 
 def test_a_refused_release_misses_its_bar():
@@ -65,4 +74,13 @@ def test_files_and_rows_are_counted(tmp_path):
         ):
             db.execute(sa.text(words))
     engine.dispose()
-    assert rows_of(tmp_path / "x.db") == 3
+    assert rows_of(f"sqlite:///{tmp_path / 'x.db'}") == 3
+
+
+def test_the_stack_makes_the_same_release():
+    asked = argparse.Namespace(users=300, items=80, churn=0.0)
+    one, other = parse(tomllib.loads(release_file(asked))), parse(release_tables(300, 80, 0.0))
+    assert one.release.schedule is None
+    assert one.model_dump(exclude={"release": {"start_date"}}) == other.model_dump(
+        exclude={"release": {"start_date"}}
+    )

@@ -85,6 +85,19 @@ class StorageContract:
         with another.lock(elsewhere / "lock", 0):
             pass
 
+    def test_several_share(self, storage, another):
+        """Who shares a lock lets others share it, and keeps out who wants it alone."""
+        place, elsewhere = storage.root / "private", another.root / "private"
+        place.mkdir(parents=True, exist_ok=True)
+        elsewhere.mkdir(parents=True, exist_ok=True)
+        with storage.share(place / "lock"):
+            with another.share(elsewhere / "lock"):
+                pass
+            with pytest.raises(TimeoutError), another.lock(elsewhere / "lock", 0):
+                pass
+        with another.lock(elsewhere / "lock", 0):
+            pass
+
     def test_who_waits_enters_later(self, storage, another):
         """Without a limit of time a lock is waited for."""
         place, elsewhere = storage.root / "private", another.root / "private"

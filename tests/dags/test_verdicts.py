@@ -1,12 +1,13 @@
 """Test what people read about a verdict: in logs, the note of a run, the approval form and the asset event."""
 
 import datetime
+import errno
 import logging
 
 import pytest
 
 from tasks.config import parse
-from tasks.errors import Refused, UsageError
+from tasks.errors import DiskFull, Refused, UsageError
 from tasks.store import Store, read_json, write_json
 
 DAY = datetime.date(2026, 3, 1)
@@ -171,6 +172,12 @@ def test_refused_before_the_gate(store, monkeypatch, caplog):
     assert "no such file" in caplog.text
 
 
+def test_a_full_disk_has_its_name(store, monkeypatch):
+    """A write to an open file fails without a name; the task is tried again, since somebody may free some space."""
+    with pytest.raises(DiskFull, match="no space left"):
+        judge(monkeypatch, OSError(errno.ENOSPC, "No space left on device"))
+
+
 def test_records_of_single_people(store, monkeypatch):
     """A method that publishes a record for each person has no groups to count."""
     judged(store, PASSED, users=300, groups=300)
@@ -247,6 +254,7 @@ def test_who_approved(store):
     from murmur_airflow.approval import approved_digest
 
     answer = {
+        "chosen_options": ["Approve"],
         "responded_by_user": {"id": "7", "name": "ann"},
         "responded_at": datetime.datetime(2026, 3, 2, tzinfo=datetime.UTC),
     }
@@ -267,6 +275,25 @@ def test_who_approved(store):
     ti.values["validate"]["digest"] = "other"
     approved_digest(parse(CONFIG), DAY, ti)
     assert read_json(path)["approved_by"] == "bob"
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        {},
+        {"validate": {"digest": "abc"}},
+        {"validate": {"digest": "abc"}, "approve": {"chosen_options": ["Reject"]}},
+        {"approve": {"chosen_options": ["Approve"]}},
+    ],
+)
+def test_a_state_set_by_hand_is_no_approval(store, left):
+    """Who may change states of tasks can set `validate` and `approve` to success; they have left nothing then."""
+    from murmur_airflow.approval import approved_digest
+    from murmur_airflow.outcome import NotApproved
+
+    with pytest.raises(NotApproved, match="set by hand"):
+        approved_digest(parse(CONFIG), DAY, Ti(**left))
+    assert not (store.private("films", DAY) / "approval.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -333,7 +360,7 @@ REFUSAL = {
     ],
 )
 def test_note(outcome, verdict, failed, expected):
-    """The note of a run tells a refusal from a fault."""
+    """The note of a run distinguishes a refusal from a fault."""
     from murmur_pages.run_notes import note
 
     text = note(outcome, verdict, failed)

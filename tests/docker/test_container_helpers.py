@@ -122,12 +122,23 @@ def test_trimming_keeps_programs(tmp_path):
         "one/tests/data.bin",
         "two/test/data.json",
         "one/a.h",
+        "botocore/data/s3/service.json",
+        "botocore/data/ec2/service.json",
+        "botocore/data/endpoints.json",
+        "babel/locale-data/en.dat",
+        "babel/locale-data/tlh.dat",
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"12345")
-    assert trim(tmp_path) == 15
+    assert trim(tmp_path) == 25
     left = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()}
-    assert left == {"one/__init__.py", "two/test/data.json"}  # `two/test` is no package: it may be data
+    assert left == {
+        "one/__init__.py",
+        "two/test/data.json",  # `two/test` is no package: it may be data
+        "botocore/data/s3/service.json",
+        "botocore/data/endpoints.json",
+        "babel/locale-data/en.dat",
+    }
 
 
 def test_limits_are_read():

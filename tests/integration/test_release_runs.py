@@ -23,6 +23,7 @@ import pytest
 from tasks.config import load
 from tasks.methods import graph
 from tasks.series.ledger import Ledger
+from tasks.signatures.approvers import Approvers, Rule, make_personal_key, read_public
 from tasks.stack import ApiError
 from tasks.stack.announce import announce
 from tasks.stack.settings import RELEASES_PAGE, UI_USER, password_file, ui_password
@@ -210,8 +211,8 @@ def test_approval_form_in_a_browser(world, tmp_path):
         assert tab.foreign_requests(world.stack.url) == []
 
 
-def test_approval(world, alerts):
-    """A release with approval waits for a person's decision; rejected, it is not published; then it is approved."""
+def test_rejection(world, alerts):
+    """A release with approval waits for a person's decision; rejected, it is not published."""
     run_id, (question,) = question_of(world)
     assert not world.stack.store.published("signed", LATEST.date()).exists()
     assert "The gate passed it: all " in question["body"]
@@ -229,17 +230,6 @@ def test_approval(world, alerts):
     assert [one["summary"] for one in alerts if one.get("task") == "approve"] == [
         f"signed {LATEST.date()}: a person rejected it, or nobody answered in time"
     ]
-    body = {"dry_run": False, "dag_run_id": run_id, "task_ids": ["approve", "publish"], "only_failed": False}
-    world.client.api("POST", "/dags/release_signed/clearTaskInstances", body)
-    wait_for(lambda: world.tasks_of(run_id, "signed")["approve"]["state"] == "awaiting_input", "the question")
-    # Airflow fails a task that goes on before its scheduler has seen that the asking half ended; no person is so quick.
-    time.sleep(SECONDS_TO_READ)
-    world.client.api("PATCH", answer, {"chosen_options": ["Approve"], "params_input": {}})
-    assert world.client.wait("release_signed", run_id, WAIT_SECONDS) == "success"
-    assert (world.stack.store.published("signed", LATEST.date()) / "manifest.json").exists()
-    record = read_json(world.stack.store.private("signed", LATEST.date()) / "approval.json")
-    assert (record["approved_by"], record["approved_in"]) == (UI_USER, "airflow")
-    assert world.note_of(run_id, "signed").startswith("Verdict: **published**")
 
 
 def test_refused(world, alerts):
@@ -321,7 +311,7 @@ def test_pages_in_a_browser(world, tmp_path):
     run = f"{url}/dags/release_refused/runs/{quote(world.refused, safe='')}"
     shown = {
         "releases": (url + RELEASES_PAGE, "homogeneity", True),
-        "dag": (f"{url}/dags/release_refused", "release_refused", False),
+        "dag": (f"{url}/dags/release_refused", "Overview", False),
         "run": (run, "homogeneity", False),
         "report": (f"{run}/plugin/report", "homogeneity", True),
     }
@@ -346,6 +336,69 @@ def test_pages_in_a_browser(world, tmp_path):
             assert tab.overflow() <= 0
         assert tab.foreign_requests(url) == []
     assert len(list(place.glob("*.png"))) >= 9
+
+
+def set_to_success(world, name: str, run_id: str, task: str) -> None:
+    """Do what an author of DAGs may do in Airflow; tasks after this one then begin."""
+    place = f"/dags/release_{name}/dagRuns/{run_id}/taskInstances/{task}"
+    world.client.api("PATCH", place, {"new_state": "success"})
+
+
+def test_authors_of_dags_publish_nothing(world):
+    """Tasks set to success by hand let nothing out, and neither does a DAG of one's own that skips them."""
+    store, day = world.stack.store, LATEST.date()
+    signed = world.run_of(day, "signed")["dag_run_id"]
+    set_to_success(world, "signed", signed, "approve")
+    set_to_success(world, "refused", world.refused, "validate")
+    assert world.client.wait("release_signed", signed, WAIT_SECONDS) == "failed"
+    approvers = Approvers(store)
+    for name in ("ann", "bob"):
+        make_personal_key(world.root / f"{name}.pem")
+        approvers.trust(name, read_public(world.root / f"{name}.pem.pub"))
+    approvers.set_rule("signed", Rule(("ann", "bob"), 2))
+    try:
+        world.client.unpause("hostile")
+        run_id = world.client.trigger("hostile", None)
+        assert world.client.wait("hostile", run_id, WAIT_SECONDS) == "success"
+    finally:
+        approvers.set_rule("signed", None)
+    value = world.client.api(
+        "GET", f"/dags/hostile/dagRuns/{run_id}/taskInstances/attack/xcomEntries/return_value"
+    )
+    ends = value["value"] if isinstance(value["value"], dict) else json.loads(value["value"])
+    other_rule = "the store has the rule 2 of ann, bob"
+    expected = dict.fromkeys(("skips approve", "as if approved", "no approval", "one signature"), other_rule)
+    unsigned = "2 approvers must sign this candidate, and 0 did"
+    expected |= dict.fromkeys(("the rule, unsigned", "past the steps"), unsigned)
+    assert ends.keys() == expected.keys()
+    assert {name: words in ends[name] for name, words in expected.items()} == dict.fromkeys(expected, True)
+    assert world.client.wait("release_refused", world.refused, WAIT_SECONDS) == "failed"
+    for name, run, words in (
+        ("signed", signed, "a state that was set by hand"),
+        ("refused", world.refused, "The gate refused it: "),
+    ):
+        task = world.tasks_of(run, name)["publish"]
+        assert task["state"] == "failed"
+        assert words in "\n".join(world.client.log(f"release_{name}", run, "publish", task["try_number"]))
+        assert not store.published(name, day).exists()
+    assert not (store.private("signed", day) / "approval.json").exists()
+
+
+def test_approval(world):
+    """What was rejected is approved after all, and then published."""
+    run_id = world.run_of(LATEST.date(), "signed")["dag_run_id"]
+    answer = f"/dags/release_signed/dagRuns/{run_id}/taskInstances/approve/-1/hitlDetails"
+    body = {"dry_run": False, "dag_run_id": run_id, "task_ids": ["approve", "publish"], "only_failed": False}
+    world.client.api("POST", "/dags/release_signed/clearTaskInstances", body)
+    wait_for(lambda: world.tasks_of(run_id, "signed")["approve"]["state"] == "awaiting_input", "the question")
+    # Airflow fails a task that goes on before its scheduler has seen that the asking half ended; no person is so quick.
+    time.sleep(SECONDS_TO_READ)
+    world.client.api("PATCH", answer, {"chosen_options": ["Approve"], "params_input": {}})
+    assert world.client.wait("release_signed", run_id, WAIT_SECONDS) == "success"
+    assert (world.stack.store.published("signed", LATEST.date()) / "manifest.json").exists()
+    record = read_json(world.stack.store.private("signed", LATEST.date()) / "approval.json")
+    assert (record["approved_by"], record["approved_in"]) == (UI_USER, "airflow")
+    assert world.note_of(run_id, "signed").startswith("Verdict: **published**")
 
 
 def test_refused_cohort_waits(world):
@@ -389,7 +442,7 @@ def test_broken_file(world):
     assert "release.shedule: unknown key" in error["stack_trace"]
     dags = world.client.api("GET", "/dags")["dags"]
     names = ("monthly", "signed", "refused", "waiting")
-    assert {dag["dag_id"] for dag in dags} == {
+    assert {dag["dag_id"] for dag in dags} == {"hostile"} | {
         f"{does}_{name}" for name in names for does in ("release", "withdraw")
     }
 
@@ -434,7 +487,7 @@ def test_withdrawal(world):
 
 
 def test_withdrawal_on_the_command_line_is_announced(world, monkeypatch):
-    """`murmur withdraw` sends the same event through the API, where it is told of this Airflow."""
+    """`murmur withdraw` sends the same event through the API, where it knows this Airflow."""
     monkeypatch.setenv("MURMUR_AIRFLOW", world.stack.url)
     monkeypatch.setenv("MURMUR_AIRFLOW_PASSWORD_FILE", str(password_file(world.stack.state)))
     extra = {"state": "withdrawn", "snapshot": str(SNAPSHOTS[2]), "reason": "told twice"}

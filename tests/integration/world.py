@@ -20,6 +20,7 @@ from distributed import Client, Security
 from tasks.stack import Stack
 from tasks.stack.client import AirflowClient
 from tasks.stack.processes import Component
+from tasks.stack.supervisor import BUSY_IDLE_SECONDS
 from tasks.store import files_below
 
 DAGS = Path(__file__).parents[2] / "dags"
@@ -76,6 +77,7 @@ class World:
             DAGS, self.dags, ignore=shutil.ignore_patterns("*.toml", "__pycache__"), copy_function=os.symlink
         )
         (self.dags / "releases").mkdir(exist_ok=True)
+        shutil.copyfile(Path(__file__).with_name("hostile_dag.py"), self.dags / "hostile_dag.py")
         # Seeds, since a person of one population must not appear in another.
         self.write("monthly", seed=1)
         self.write("signed", seed=2, approval=True, more=ALERTED)
@@ -88,7 +90,9 @@ class World:
         # Its first snapshot is published under the usual limits, before Airflow knows the release.
         self.write("waiting", seed=4)
         self.first_of_waiting = self.begin_run("waiting", SNAPSHOTS[0], root / "store")
-        self.stack = PartlyMeasuredStack(root / "state", store=root / "store", dags=self.dags, workers=2)
+        self.stack = PartlyMeasuredStack(
+            root / "state", store=root / "store", dags=self.dags, workers=2, idle_seconds=BUSY_IDLE_SECONDS
+        )
 
     def write(self, name: str, *, seed: int, approval: bool = False, gate: str = "", more: str = "") -> None:
         text = RELEASE.format(name=name, seed=seed, approval=str(approval).lower(), gate=gate) + more

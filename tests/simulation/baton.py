@@ -45,6 +45,7 @@ class Process:
     umask: int = 0o022
     is_dead: bool = False
     waits_for: Lock | None = None
+    shares: bool = False  # the lock that it waits for
     error: BaseException | None = None
     thread: greenlet | None = field(default=None, repr=False)
 
@@ -104,12 +105,12 @@ class Baton:
             self.on_kill()
         raise Crashed
 
-    def wait_for(self, lock: Lock) -> None:
+    def wait_for(self, lock: Lock, *, shared: bool) -> None:
         """Let others go on until a lock is free."""
         process = self.current
         assert process is not None
-        process.waits_for = lock
-        while lock.is_held_by_other(process):
+        process.waits_for, process.shares = lock, shared
+        while lock.is_closed_to(process, shared=shared):
             self._hub.switch()
             if process.is_dead:
                 raise Crashed
@@ -138,7 +139,7 @@ class Baton:
     def _is_ready(self, one: Process) -> bool:
         if one.is_done:
             return False
-        return one.waits_for is None or not one.waits_for.is_held_by_other(one)
+        return one.waits_for is None or not one.waits_for.is_closed_to(one, shared=one.shares)
 
 
 def _work(process: Process) -> None:
@@ -151,11 +152,36 @@ def _work(process: Process) -> None:
 
 
 class Lock:
-    """Represent the lock of one file, for all processes of a machine; a process that ends gives it back."""
+    """Represent the lock of one file, for all processes of a machine; a process that ends gives it back.
+
+    Several may hold it together (`sharers`), or one alone (`holder`). As in the kernel, who wants it alone has no turn
+    before those who come later and share it.
+    """
 
     def __init__(self) -> None:
         self.holder: Process | None = None
-        self.depth = 0
+        self.sharers: list[Process] = []
 
-    def is_held_by_other(self, process: Process | None) -> bool:
-        return self.holder is not None and self.holder is not process and not self.holder.is_done
+    def is_closed_to(self, process: Process, *, shared: bool) -> bool:
+        """Test whether a process must wait."""
+        if self.holder is not None and self.holder is not process and not self.holder.is_done:
+            return True
+        return not shared and any(one is not process and not one.is_done for one in self.sharers)
+
+    def take(self, process: Process, *, shared: bool) -> None:
+        """Hold the lock; it is open to the process."""
+        held = self.holder is process or any(one is process for one in self.sharers)
+        assert not held, "a process would wait for itself"
+        if shared:
+            self.sharers = [one for one in self.sharers if not one.is_done] + [process]
+        else:
+            self.holder, self.sharers = process, []
+
+    def give_back(self, process: Process) -> bool:
+        """Let others in; return whether the process held the lock."""
+        if self.holder is process:
+            self.holder = None
+            return True
+        before = len(self.sharers)
+        self.sharers = [one for one in self.sharers if one is not process]
+        return len(self.sharers) < before

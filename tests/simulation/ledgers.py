@@ -8,6 +8,8 @@ them. Where a power failure takes the file of the database, the ledger is empty 
 from __future__ import annotations
 
 import contextlib
+import copy
+import functools
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -44,6 +46,7 @@ class LedgerInMemory:
         self.set_atomic: Callable[[bool], None] = lambda value: None
         self.synced: Callable[[], None] = lambda: None
         self.engine = self._engine()
+        self._answers: dict[Any, Any] = {}
 
     def _engine(self) -> sa.Engine:
         engine = sa.create_engine(
@@ -66,6 +69,7 @@ class LedgerInMemory:
             self.set_atomic(False)
             if changed:
                 self._changes = self.connection.total_changes
+                self._answers = {}
                 self.synced()
                 self.point("committed", "")
 
@@ -98,3 +102,25 @@ class LedgerInMemory:
         self.crash()
         self.connection.deserialize(image)
         self._changes = self.connection.total_changes
+        self._answers = {}
+
+    def remembered(self, read: Callable[..., Any], *, own_transaction: bool = True) -> Callable[..., Any]:
+        """Return a method that reads the ledger once in each state: what it returns follows from the rows alone.
+
+        Somebody else may go on where its transaction would begin."""
+
+        @functools.wraps(read)
+        def answer(owner: Any, *given: Any, **named: Any) -> Any:
+            key = read, given, *named.items()
+            if key not in self._answers:
+                answers, found = self._answers, read(owner, *given, **named)
+                if answers is not self._answers:  # another process has committed meanwhile
+                    return found
+                answers[key] = found
+            elif own_transaction:
+                self.point("begin", "reading")
+                if key not in self._answers:
+                    return answer(owner, *given, **named)
+            return copy.copy(self._answers[key])
+
+        return answer

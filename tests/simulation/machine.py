@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import gc
 import os
 import random
 import secrets
@@ -19,6 +20,7 @@ from typing import Any
 from unittest import mock
 
 from tasks.series import chain, database, publication, repair
+from tasks.series.ledger import Ledger
 from tasks.storage import local
 from tests.simulation.baton import Baton, Lock, Process
 from tests.simulation.file_system import FileSystem
@@ -27,6 +29,18 @@ from tests.simulation.mount import Mount, mounted
 
 STORE = "/sim/store"
 LEDGERS = f"{STORE}/private/ledger"
+READS = (
+    "releases",
+    "groups",
+    "listed",
+    "people",
+    "memberships",
+    "blocked",
+    "catalogue",
+    "withdrawals",
+    "pending",
+    "spent",
+)
 BEGIN = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -112,39 +126,42 @@ class Machine:
         return BEGIN + datetime.timedelta(seconds=self.seconds)
 
     def lock(self, path: os.PathLike[str] | str, **options: Any) -> _FileLock:
-        return _FileLock(self, os.fspath(path), options.get("mode", 0o644))
+        """Stand in for filelock.FileLock: a lock of one process."""
+        return _FileLock(self, os.fspath(path), options.get("mode", 0o644), shared=False)
+
+    def share(self, path: os.PathLike[str] | str) -> _FileLock:
+        """Stand in for tasks.storage.local._shared: the same lock, held together with others."""
+        return _FileLock(self, os.fspath(path), 0o600, shared=True)
 
     def lock_of(self, path: str) -> Lock:
         return self._locks.setdefault(path, Lock())
 
 
 class _FileLock:
-    """Stand in for filelock.FileLock."""
+    """Represent one attempt to hold a lock file. Nobody waits in vain: who gives up after a time repeats it later."""
 
-    def __init__(self, machine: Machine, path: str, mode: int) -> None:
-        self._machine, self._path, self._mode = machine, path, mode
+    def __init__(self, machine: Machine, path: str, mode: int, *, shared: bool) -> None:
+        self._machine, self._path, self._mode, self._shared = machine, path, mode, shared
 
     def acquire(self) -> _FileLock:
         machine = self._machine
         machine.disk.open(self._path, os.O_RDWR | os.O_CREAT, self._mode)
         machine.baton.point("lock", self._path)
         process = machine.baton.current
-        lock = machine.lock_of(self._path)
         if process is None:
             return self
-        if lock.is_held_by_other(process):
-            machine.baton.wait_for(lock)
-        assert lock.holder is not process, "a process would wait for itself"
-        lock.holder = process
+        lock = machine.lock_of(self._path)
+        if lock.is_closed_to(process, shared=self._shared):
+            machine.baton.wait_for(lock, shared=self._shared)
+        lock.take(process, shared=self._shared)
         return self
 
     def release(self) -> None:
         process = self._machine.baton.current
-        lock = self._machine.lock_of(self._path)
-        if process is not None and lock.holder is process:
-            lock.holder = None
-            if not process.is_dead:
-                self._machine.baton.point("unlock", self._path)
+        if process is None or not self._machine.lock_of(self._path).give_back(process):
+            return
+        if not process.is_dead:
+            self._machine.baton.point("unlock", self._path)
 
     def __enter__(self) -> _FileLock:
         return self.acquire()
@@ -169,6 +186,7 @@ def simulated(machine: Machine) -> Iterator[None]:
     )
     tempfile.gettempdir()  # found on the real file system
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_little_collected())
 
         def put(place: Any, name: str, value: Any) -> None:
             stack.enter_context(mock.patch.object(place, name, value))
@@ -181,6 +199,28 @@ def simulated(machine: Machine) -> Iterator[None]:
         put(secrets, "token_hex", lambda n=32: machine.rng.randbytes(n).hex())
         put(database, "_engine", machine.ledger.open)
         put(local, "FileLock", machine.lock)
+        put(local, "_shared", machine.share)
+        for name in READS:
+            put(Ledger, name, machine.ledger.remembered(getattr(Ledger, name)))
+        put(
+            chain,
+            "read_chain",
+            machine.ledger.remembered(chain.read_chain, own_transaction=False),
+        )
         for module in (chain, publication, repair):
             put(module, "datetime", clock)
         yield
+
+
+@contextlib.contextmanager
+def _little_collected() -> Iterator[None]:
+    """Look for cycles seldom, and not in what is there already: that took a tenth of the time."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
-from tasks.series import entering, erasure, publication, tombstones
+import sqlalchemy as sa
+
+from tasks.series import budget, entering, erasure, publication, schema, spending, tombstones
 from tasks.series.ledger import Ledger
 from tasks.store import remove, write_json
 
@@ -20,12 +22,14 @@ Plant = contextlib.AbstractContextManager[Any]
 class Fault:
     """Hold a fault: how it is planted, and a part of what the simulation must say.
 
-    `alone` names who must work alone, where the fault needs a power failure at one step of many: all are tried.
+    `alone` names who must work alone, where the fault needs a power failure at one step of many: all are tried. `first`
+    is the seed to begin with, where many schedules do not show the fault.
     """
 
     plant: Callable[[], Plant]
     words: str
     alone: str | None = None
+    first: int = 1
 
 
 def nothing(*_: Any, **__: Any) -> None:
@@ -99,6 +103,16 @@ def _without_head(entry_of: Callable[..., Any]) -> Callable[..., Any]:
     return read
 
 
+def _of_offered(read: Callable[..., Any]) -> Callable[..., Any]:
+    """Count what releases spent that are offered now."""
+
+    def found(db: Any) -> list[Any]:
+        states = dict(db.execute(sa.select(schema.releases.c.id, schema.releases.c.state)).all())
+        return [one for one in read(db) if states[one.release_id] != "withdrawn"]
+
+    return found
+
+
 def _manifest_first(store, release, tombstone) -> None:
     """Move the files away before the tombstone stands there."""
     published, private = tombstones.public_place(store, release), tombstones.private_place(store, release)
@@ -137,13 +151,27 @@ FAULTS = {
         ),
         "",
     ),
+    "an erasure waits for nobody": Fault(
+        _replaced((erasure.under_way, "alone", lambda *_: contextlib.nullcontext())),
+        "names an erased person",
+        first=55,
+    ),
+    "the budget is not asked": Fault(
+        _replaced((budget, "require_within", nothing), (spending, "require_within", nothing)),
+        "spent more than the budget",
+    ),
+    "a withdrawn release gives its budget back": Fault(
+        _replaced((budget, "read_spent", _of_offered(budget.read_spent))),
+        "spent more than the budget",
+        first=208,
+    ),
     "a damaged release stays": Fault(_replaced((erasure, "withdraw_damaged", nothing)), ""),
     "files keep the id": Fault(
         _replaced((erasure, "forget", lambda directories, stand_ins: erasure.Cleaned(0, 0))),
         "names an erased person",
     ),
     "removed files are not synced away": Fault(
-        _replaced((erasure, "sync_directories", nothing)), "names an erased person"
+        _replaced((erasure, "sync_directories", nothing)), "names an erased person", first=188
     ),
     "files leave before the tombstone": Fault(
         _replaced((tombstones, "_bury", _manifest_first)), "without a tombstone"

@@ -6,7 +6,6 @@ Releases have groups of three and four items, without any model: tests/tasks/ser
 from __future__ import annotations
 
 import contextlib
-import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,9 +14,10 @@ from tasks.errors import MurmurError, Refused
 from tasks.series import erasure, withdrawal
 from tasks.series.ledger import Ledger
 from tasks.series.publication import exclusive, recover
+from tasks.series.under_way import under_way
 from tasks.store import Store, make_private, owner_only, remove
 from tests.simulation.machine import STORE
-from tests.tasks.series.small_series import NAME, POPULATION, K, SmallSeries, people
+from tests.tasks.series.small_series import NAME, POPULATION, K, SmallSeries
 
 ATTEMPTS = 25
 JANUARY, FEBRUARY, MARCH = "2026-01-01", "2026-02-01", "2026-03-01"
@@ -110,30 +110,34 @@ def publisher(wishes: Wishes, snapshot: str, newcomers: Sequence[str]) -> Callab
 
     def work(_: Job) -> None:
         series = wishes.series.at(snapshot)
-        make_private(series.private(snapshot), below=series.store.root)
         for _attempt in range(ATTEMPTS):
-            if any((series.public(snapshot) / name).exists() for name in ("manifest.json", "tombstone.json")):
-                recover(series.store, POPULATION)  # as the step publish does before it compares
-                return
             try:
-                with step_lock(series, snapshot), series.ledger():
-                    if not (series.scratch / "step.json").exists():
-                        entering = enterable(series, newcomers)
-                        if not entering and nobody_is_released(series):
-                            # Of a run that was under way when somebody was erased; docs/reliability.md says so.
-                            remove(series.scratch)
-                            return
-                        series.make(snapshot, entering)
-                series.put(snapshot)
+                with under_way(series.store, POPULATION):
+                    make_private(series.private(snapshot), below=series.store.root)
+                    _publish(series, snapshot, newcomers)
                 return
             except (Refused, OSError, ValueError, LookupError) as problem:
-                # The ledger has moved, or a crash or an erasure has taken files of the candidate: it is made again.
+                # The ledger has moved, or a crash has taken files of the candidate: it is made again.
                 last = problem
-                with step_lock(series, snapshot):
+                with under_way(series.store, POPULATION), step_lock(series, snapshot):
                     remove(series.scratch)
         raise last
 
     return work
+
+
+def _publish(series: Series, snapshot: str, newcomers: Sequence[str]) -> None:
+    """Do what a run does: make a candidate where there is none, and publish it."""
+    if any((series.public(snapshot) / name).exists() for name in ("manifest.json", "tombstone.json")):
+        recover(series.store, POPULATION)  # as the step publish does before it compares
+        return
+    with step_lock(series, snapshot), series.ledger():
+        if not (series.scratch / "step.json").exists():
+            entering = enterable(series, newcomers)
+            if not entering and nobody_is_released(series):
+                return  # everybody was erased before anything was published
+            series.make(snapshot, entering)
+    series.put(snapshot)
 
 
 def step_lock(series: Series, snapshot: str) -> contextlib.AbstractContextManager[object]:
@@ -177,45 +181,17 @@ def eraser(wishes: Wishes, people_leaving: Sequence[str]) -> Callable[[Job], Non
     return work
 
 
-def withdrawer(wishes: Wishes, snapshot: str) -> Callable[[Job], None]:
+def withdrawer(wishes: Wishes, snapshot: str, name: str = NAME) -> Callable[[Job], None]:
     """Withdraw a snapshot, whichever of its revisions is offered."""
 
     def work(_: Job) -> None:
         if Ledger.exists(wishes.series.store, POPULATION):
             with exclusive(wishes.series.store, POPULATION) as ledger:
-                found = ledger.find(NAME, snapshot)
+                found = ledger.find(name, snapshot)
             if found is not None:
-                withdrawal.withdraw(wishes.series.store, POPULATION, NAME, snapshot, "a mistake")
+                withdrawal.withdraw(wishes.series.store, POPULATION, name, snapshot, "a mistake")
 
     return work
-
-
-def draw_jobs(rng: random.Random, wishes: Wishes, only: str | None = None) -> list[Job]:
-    """Return two publishers, one backfill and one eraser, or some of them; sometimes somebody who withdraws.
-
-    `only` names one who works alone."""
-    newcomers = people(9, 9)
-    rng.shuffle(newcomers)
-    same = rng.random() < 0.3
-    jobs = [
-        Job("publisher 1", publisher(wishes, FEBRUARY, newcomers[:3])),
-        Job(
-            "publisher 2",
-            publisher(wishes, FEBRUARY if same else MARCH, newcomers[:3] if same else newcomers[2:8]),
-        ),
-        Job("backfill", backfill(wishes, EARLIER[: rng.randint(1, 2)], newcomers[3:9])),
-        Job("eraser", eraser(wishes, rng.sample([*people(0, 9), *newcomers[:3]], rng.randint(1, 2)))),
-    ]
-    if only is not None:
-        return [job for job in jobs if job.name == only]
-    chosen = rng.sample(jobs, rng.choice((1, 1, 1, 2, 2, 2, 2, 3, 3, 4)))
-    if rng.random() < 0.2:
-        chosen.append(Job("withdrawer", withdrawer(wishes, rng.choice((JANUARY, FEBRUARY)))))
-    return chosen
-
-
-def nothing(_: Job) -> None:
-    """Do nothing."""
 
 
 def recovered(store: Store) -> None:

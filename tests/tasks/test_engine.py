@@ -1,5 +1,6 @@
 """Test the engine: blocks mapped in this process and on Dask workers."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -9,12 +10,23 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import dask
 import numpy as np
 import psutil
 import pytest
+from distributed import Client, KilledWorker, LocalCluster
 
 from tasks import engine as engine_module
-from tasks.engine import Engine, engine, make_certificate, workers_wanted
+from tasks.engine import (
+    NO_PAGES,
+    ClusterLost,
+    Engine,
+    _losses_named,
+    engine,
+    engine_on_demand,
+    make_certificate,
+    workers_wanted,
+)
 from tasks.errors import Refused, UsageError
 from tasks.store import owner_only
 from tests.other_account import NOBODY, knock
@@ -24,6 +36,11 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become ano
 
 def square(block, *, offset=0):
     return block * block + offset
+
+
+def sleep_a_little(block):
+    time.sleep(0.05)
+    return block
 
 
 def first_of(block, *, table):
@@ -88,6 +105,27 @@ def test_map_arguments(two_workers):
         assert two_workers.map(first_of, range(4), table=table) == [value] * 4
 
 
+def test_workers_on_demand(started_workers, monkeypatch):
+    """Workers are started for the first block; what they used before is not this run's."""
+    opened = []
+    monkeypatch.setenv("MURMUR_WORKERS", "2")
+    monkeypatch.setattr(
+        "tasks.engine._embedded",
+        lambda count: opened.append(count) or contextlib.nullcontext(started_workers),
+    )
+    with engine_on_demand() as workers:
+        assert workers.cpu_seconds() > 0
+        assert opened == []
+        assert workers.map(square, range(3)) == [0, 1, 4]
+        assert opened == [2]
+        assert workers.workers == 2
+        on_workers = sum(started_workers.run(time.process_time).values())
+        assert 0 < workers.cpu_seconds() < time.process_time() + on_workers
+    with engine_on_demand():
+        pass
+    assert opened == [2]
+
+
 @pytest.mark.slow
 def test_killed_worker(tmp_path):
     """A worker that is killed is replaced, and its blocks are computed again."""
@@ -97,6 +135,46 @@ def test_killed_worker(tmp_path):
         # The replacement, too, computes on one thread and writes for the owner only.
         threads, mode = workers.map(environment, [str(tmp_path / "written")])[0]
         assert (threads, mode) == ("1", 0o600)
+
+
+@contextlib.contextmanager
+def small_cluster(n_workers):
+    """Run scheduler and workers as threads of this process."""
+    settings = {routes: [] for routes in NO_PAGES} | {"distributed.scheduler.no-workers-timeout": "0.5s"}
+    here = {"processes": False, "protocol": "tcp", "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+    with contextlib.ExitStack() as opened:
+        opened.enter_context(dask.config.set(settings))
+        cluster = opened.enter_context(
+            LocalCluster(n_workers=n_workers, scheduler_kwargs={"dashboard": False}, **here)
+        )
+        yield cluster, opened.enter_context(Client(cluster, set_as_default=False))
+
+
+def test_a_lost_scheduler_is_no_result():
+    """Dask gives the error of a lost connection as if the function had returned it."""
+    with small_cluster(1) as (cluster, client):
+
+        def cut():
+            for comm in cluster.scheduler.client_comms.values():
+                comm.comm.abort()
+
+        client.loop.call_later(0.3, cut)
+        with pytest.raises(ClusterLost, match="the connection to the Dask scheduler was lost"):
+            Engine(client).map(sleep_a_little, range(100))
+
+
+def test_a_run_without_workers_ends():
+    with small_cluster(0) as (_, client):
+        engine_without = Engine(client)
+        assert engine_without.cpu_seconds() > 0
+        with pytest.raises(ClusterLost, match="no Dask worker was left, and none came within 0 seconds"):
+            engine_without.map(square, range(3))
+
+
+def test_blocks_that_end_every_worker_are_named():
+    """For example because they need more memory than a worker may have."""
+    with pytest.raises(ClusterLost, match="4 Dask workers ended one after the other"), _losses_named():
+        raise KilledWorker("task", None, 3)
 
 
 def test_worker_error(two_workers):

@@ -20,6 +20,7 @@ from tasks.engine import engine
 from tasks.errors import Refused, UsageError
 from tasks.progress import Progress
 from tasks.series.ledger import Ledger
+from tasks.series.under_way import under_way
 from tasks.store import Store, owner_only, read_json, remove
 from tasks.studies.compare.entries import Entry
 from tasks.studies.plan.axes import base_of, changed, usual_axes, with_named
@@ -72,6 +73,7 @@ def find_cheapest(
     private = store.private(config.release.name, snapshot)
     with (
         owner_only(),
+        under_way(store, config.population),
         tempfile.TemporaryDirectory(prefix=".plan-", dir=private) as place,
         engine() as workers,
     ):

@@ -24,7 +24,11 @@ from checks.report import (
     write_readme,
     write_report,
 )
+from checks.report.cards import cards
+from checks.report.page import EXPLAINED
+from checks.report.ranking import _beside_popularity
 from checks.report.rendering import share
+from checks.report.rows import rows
 from checks.result import CheckResult, Verdict
 from tasks.store import write_json
 
@@ -174,14 +178,55 @@ def test_a_refusal_says_what_failed_why_and_what_to_do(reported):
     for text in (page, (opened.private / "report.html").read_text()):
         first = text[text.index('aria-labelledby="verdict"') : text.index('class="cards"')]
         assert "must not be published" in first
+        explained = [
+            name for name in verdict.failed if registered()[name].about.means in html.unescape(first)
+        ]
+        assert len(explained) == min(EXPLAINED, len(verdict.failed))
         for name in verdict.failed:
             assert f'href="#{name}"' in first
-            assert html.escape(registered()[name].about.means, quote=True) in html.unescape(first) or (
-                registered()[name].about.means in html.unescape(first)
-            )
-            assert f'<details class="row failed" id="{name}" open>' in text
+            assert registered()[name].about.means in html.unescape(text)
+            state = " open" if name in explained else ""
+            assert f'<details class="row failed" id="{name}"{state}>' in text
+        assert first.index("What to do next") < first.index('class="failure"')
     assert "Raise <code>privacy.k</code>." in (opened.private / "report.html").read_text()
     assert "privacy.k" not in page[: page.index('class="cards"')]
+
+
+def test_the_sentence_names_the_attribute_and_why_a_bound_decides():
+    def achieved(observed, high, subject):
+        line = CheckResult(
+            "attribute-inference", False, observed, 0.6, 0.5, high, 900, "gate", "detail", subject=subject
+        )
+        return rows([line])[0].achieved
+
+    assert "(gender): 58 %, with its uncertainty at most 62 % (limit 60 %). The measured" in achieved(
+        0.58, 0.62, "gender"
+    ).replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
+    assert "the check fails" in achieved(0.58, 0.62, "")
+    assert "the check fails" not in achieved(0.61, 0.65, "age")
+
+
+def test_no_measured_loss_is_called_none():
+    line = CheckResult("utility", True, -0.05, 0.75, None, None, 900, "gate", "detail")
+    figures_of = {"original_rmse": 0.966, "target_deviation_rmse": 0.965, "random_group_rmse": 1.03}
+    manifest = {"privacy": {"k": 5}, "counts": {"users": 600}}
+    loss = cards(rows([line]), manifest, {"figures": figures_of}, None)[2]
+    assert loss.figure == "none"
+    assert "no worse than from the full data (error 0.965 against 0.966; random groups 1.03" in loss.caption
+    assert (
+        cards(rows([replace(line, observed=0.05)]), manifest, {"figures": figures_of}, None)[2].figure
+        != "none"
+    )
+
+
+@pytest.mark.parametrize(
+    ("popularity", "words"),
+    [(0.1, "; better than a list"), (0.15, "; about as good as a list"), (0.3, "; worse than a list")],
+)
+def test_ranking_is_compared_with_popularity(popularity, words):
+    measured = {"own_history_ndcg_low": 0.12, "own_history_ndcg_high": 0.2, "popularity_ndcg": popularity}
+    assert words in _beside_popularity(measured)
+    assert _beside_popularity(measured | {"own_history_ndcg_low": None}) == ""
 
 
 @pytest.mark.parametrize("missing", ["observed", "utility"])

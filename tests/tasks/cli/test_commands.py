@@ -137,6 +137,18 @@ def test_a_file_that_cannot_be_written_is_named(failing, capsys):
     assert "person-001" not in capsys.readouterr().err
 
 
+def test_a_full_disk_is_named_where_no_file_is(failing, capsys):
+    """A write to an open file fails without a name."""
+    failing(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    assert main(["clean", "x", "--json"]) == 1
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error == {
+        "what": "no space left",
+        "where": None,
+        "remedy": "free some space, then run it again",
+    }
+
+
 def test_a_traceback_is_shown_on_request(failing, capsys, monkeypatch):
     monkeypatch.setenv("MURMUR_TRACEBACK", "1")
     failing(KeyError("inside"))

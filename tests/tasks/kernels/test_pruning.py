@@ -9,14 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.kernels import pruning
+from tasks.kernels import pruning, rating_vectors
 from tasks.kernels.als import factorize
+from tasks.kernels.bounded_tmeans import _metric_pairs, bounded_tmeans
 from tasks.kernels.metrics import METRICS, distances, distances_of_pairs, nearest
 from tasks.kernels.pruning import find_nearest, lower_bounds
 from tasks.kernels.rating_vectors import (
     DenseVectors,
     LowRankVectors,
     RatingVectors,
+    distances_between,
     segment_items,
     squared_pair_distances,
 )
@@ -113,7 +115,7 @@ def test_most_centres_are_never_compared(monkeypatch) -> None:
         compared.append(len(columns))
         return distances_of_pairs(rows, centers, indptr, columns, **options)
 
-    monkeypatch.setattr(pruning, "distances_of_pairs", count)
+    monkeypatch.setattr(rating_vectors, "distances_of_pairs", count)
     find_nearest(x, y, metric="weighted-squared", max_diff=4.0)
     assert 4 * 2_000 <= sum(compared) < 0.2 * 2_000 * 300
 
@@ -197,3 +199,54 @@ def _movielens(directory):
     table = pd.read_csv(directory / "ratings.dat", sep=":", header=None, usecols=[0, 2, 4], dtype=np.int32)
     user, item = (np.unique(table[column], return_inverse=True)[1] for column in (0, 2))
     return sp.csr_array((table[4].to_numpy(np.float32), (user, item)))
+
+
+def with_level_items(users: int, items: int, level_items: int, seed: int = 0) -> tuple[np.ndarray, ...]:
+    """Return factors of users and items as kernels/als.py makes them; some items show a level only."""
+    rng = np.random.default_rng(seed)
+    own = 0.5 * rng.normal(size=(users, 5))
+    factors = np.column_stack([own, np.ones(users)]).astype(np.float32)
+    traits = rng.normal(size=(items, 4))
+    traits[rng.choice(items, level_items, replace=False)] = 0
+    columns = np.column_stack([traits, np.ones(items), rng.normal(size=items)]).astype(np.float32)
+    return factors, segment_items(columns, factors, 8), columns
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_items_that_show_a_level_only_need_not_be_multiplied_out(metric: str) -> None:
+    """Distances, bounds, nearest centres and clusters are those of all items."""
+    factors, segments, columns = with_level_items(90, 60, 45)
+    whole = LowRankVectors(factors, segments, columns, 3.5)
+    assert LowRankVectors.without_levels(factors, segments, columns, 3.5, 46).repeats == 0
+    few = LowRankVectors.without_levels(factors, segments, columns, 3.5, 45)
+    assert (few.width, few.cells, whole.width) == (15, 60, 60)
+    every = slice(None)
+    measure = {"metric": metric, "max_diff": 4.0}
+    expected = distances(whole.rows(every), whole.rows(every), **measure)
+    # A difference of exactly the threshold of `closeness` may be rounded to either side.
+    found = distances_between(few, few.rows(every), every, few, few.rows(every), **measure)
+    assert np.allclose(found, expected, atol=2e-6)
+    assert np.allclose(_metric_pairs(few, metric, 4.0), expected, atol=2e-6)
+    assert np.allclose(few.squared_pair_distances(), whole.squared_pair_distances(), rtol=1e-4, atol=1e-3)
+    labels = (np.arange(90) % 9).astype(np.int32)
+    centers, all_centers = few.group_means(labels, 9), whole.group_means(labels, 9)
+    assert np.allclose(DenseVectors.of(few).group_means(labels, 9).levels(every), centers.levels(every))
+    index, distance = find_nearest(few, centers, **measure)
+    assert np.array_equal(index, find_nearest(whole, all_centers, **measure)[0])
+    assert np.allclose(distance, find_nearest(whole, all_centers, **measure)[1], atol=2e-6)
+    bounds = lower_bounds(few, centers, every, **measure)
+    if bounds is not None:
+        assert (bounds <= distances(whole.rows(every), all_centers.rows(every), **measure)).all()
+    clusters = [
+        bounded_tmeans(points, t=9, min_size=8, iterations=5, rng=np.random.default_rng(3), **measure)[0]
+        for points in (few, whole)
+    ]
+    assert np.array_equal(*clusters)
+
+
+def test_a_catalogue_of_levels_alone_has_no_columns() -> None:
+    factors, segments, columns = with_level_items(30, 20, 20)
+    few = LowRankVectors.without_levels(factors, segments, columns, 3.5, 1)
+    assert few.width == 0
+    index, _ = find_nearest(few, few, metric="weighted-squared", max_diff=4.0)
+    assert index.tolist() == list(range(30))

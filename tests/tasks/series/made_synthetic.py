@@ -29,6 +29,8 @@ RATINGS = "user,item,rating\n" + "".join(
 class SyntheticSeries:
     """Hold a store with a source, and publish releases of synthetic rows in it."""
 
+    population = POPULATION
+
     def __init__(self, directory: Path) -> None:
         self.store, self.scratch = Store(directory / "store"), directory / "scratch"
         self.source = directory / "ratings.csv"
@@ -45,7 +47,7 @@ class SyntheticSeries:
 
     def ledger(self):
         """Open the ledger."""
-        return Ledger.open(self.store, POPULATION)
+        return Ledger.open(self.store, self.population)
 
     def publish(self, snapshot: str, budget: Budget = MONTHS, **changes) -> Path:
         """Make a candidate and publish it."""
@@ -101,7 +103,7 @@ class SyntheticSeries:
             mode=SYNTHETIC,
             k=0,
             source="source",
-            population=POPULATION,
+            population=self.population,
             carried=[],
             groups=pa.table(
                 {name: pa.nulls(0) for name in ("place", "size", "profile", "number", "stratum", "pool")}

@@ -17,6 +17,7 @@ from tasks.series.entry import profile_digests, write_entry
 from tasks.series.erasure import Maker
 from tasks.series.ledger import Ledger
 from tasks.series.publication import publish
+from tasks.series.rows import about_people
 from tasks.store import Store, digest, files_below, make_private, owner_only, write_json
 
 K = 3
@@ -62,7 +63,8 @@ class SmallSeries:
         for directory in (public, owner / "utility" / "shadow-release"):
             directory.mkdir(parents=True)
         with self.ledger() as ledger:
-            head, live, is_first = ledger.head, ledger.groups(), not ledger.releases()
+            head, live = ledger.head, ledger.groups()
+            is_first = not about_people(ledger.releases())
             people = self._carried_people(ledger)
             days = {one.id: one.snapshot for one in ledger.releases()}
         newest = max([snapshot, *(days[group.release_id] for group in live)])

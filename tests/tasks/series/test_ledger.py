@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tasks.errors import MurmurError, Refused, UsageError
-from tasks.series import schema, versions
+from tasks.series import entry, schema, versions
 from tasks.series.database import populations
 from tasks.series.entering import numbered_items
 from tasks.series.entry import profile_digests
@@ -453,11 +453,31 @@ def test_versions_come_back():
         assert data == versions.encode(np.array(given, int), np.array(values))
 
 
-def test_blocks_of_versions(monkeypatch):
-    monkeypatch.setattr(versions, "RATINGS_AT_ONCE", 3)
-    indptr, items = np.array([0, 2, 2, 6, 7]), np.array([1, 4, 0, 2, 5, 6, 9])
-    found = versions.encode_rows(indptr, items, np.full(7, 3.0))
-    assert [versions.decode(one)[0].tolist() for one in found] == [[1, 4], [], [0, 2, 5, 6], [9]]
+def test_versions_are_written_and_read_in_blocks(tmp_path, monkeypatch):
+    """Of a large release they do not fit into memory together."""
+    monkeypatch.setattr(entry, "PEOPLE_AT_ONCE", 3)
+    rated = [versions.encode(np.arange(number), np.full(number, 3.0)) for number in range(7)]
+    users = pa.array([f"person {number}" for number in range(7)])
+    place, path = np.arange(7), tmp_path / "persons.parquet"
+    entry._write_people(path, users, place, iter(rated))
+    assert pq.read_table(path).to_pydict() == {
+        "user": users.to_pylist(),
+        "place": place.tolist(),
+        "version": rated,
+    }
+    assert pq.read_metadata(path).num_row_groups == 3
+    stored = entry.StoredVersions(path)
+    assert list(stored) == rated
+    assert [stored[number] for number in range(-7, 7)] == [*rated, *rated]
+    for start in range(8):
+        for stop in range(start, 9):
+            assert stored[start:stop] == rated[start:stop]
+    entry._write_people(path, users[:0], place[:0], iter(()))
+    assert len(entry.StoredVersions(path)) == 0
+    with pytest.raises(pa.ArrowInvalid):
+        entry._write_people(path, users, place, iter(rated[:5]))
+    with pytest.raises(AssertionError, match="more versions"):
+        entry._write_people(path, users, place, iter([*rated, b"x"]))
 
 
 def test_profile_digests_by_hand(tmp_path):

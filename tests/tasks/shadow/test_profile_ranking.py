@@ -11,8 +11,25 @@ from tasks.shadow.record_recommender import UserScales
 from tasks.store import write_json
 
 
-@pytest.mark.parametrize("method", ["predictive-padded", "predictive-simple"])
-def test_ranks_equal_definition_for_any_blocks(tmp_path, taste_matrix, method):
+class Drawn:
+    """Hold what of a step's context draws the sample."""
+
+    def __init__(self, generator):
+        self.rng = lambda *names: generator
+
+
+@pytest.mark.parametrize(
+    ("method", "published", "most_items"),
+    [
+        ("predictive-padded", 30, 30),
+        ("predictive-padded", 30, 11),  # a long catalogue: a sample of its items
+        ("predictive-padded", 24, 11),
+        ("predictive-simple", 30, 11),
+    ],
+)
+def test_ranks_equal_definition_for_any_blocks(
+    tmp_path, taste_matrix, monkeypatch, method, published, most_items
+):
     rng = np.random.default_rng(4)
     matrix, groups = taste_matrix(users=40, items=30), 8
     labels = (np.arange(40) % groups).astype(np.int32)
@@ -27,7 +44,11 @@ def test_ranks_equal_definition_for_any_blocks(tmp_path, taste_matrix, method):
     for side, values in factors.items():
         np.save(tmp_path / "padding" / f"{side}.npy", values)
     write_json(tmp_path / "padding" / "model.json", {"mean": 3.3})
-    codes, held = rng.integers(0, 41, (groups, 30)).astype(np.uint8), rng.random((groups, 30)) < 0.6
+    items = np.sort(rng.choice(30, published, replace=False))
+    codes, held = (
+        rng.integers(0, 41, (groups, published)).astype(np.uint8),
+        rng.random((groups, published)) < 0.6,
+    )
     part = tmp_path / "made" / "part.arrow"
     if method == "predictive-padded":
         held[:] = True
@@ -45,12 +66,20 @@ def test_ranks_equal_definition_for_any_blocks(tmp_path, taste_matrix, method):
         tmp_path / "padding",
         tmp_path / "unpacked",
         profiles.Coding.in_steps((1.0, 5.0), 0.1),
-        None,
+        None if published == 30 else items,
         {"metric": "weighted-squared", "max_diff": 4.0},
     )
+    monkeypatch.setattr(ranking, "MOST_ITEMS", most_items)
+    compared = ranking._with_sample(Drawn(np.random.default_rng(5)), compared)
     rows = 3.3 + factors["users"].astype(float) @ factors["items"].astype(float).T
     dense = matrix.toarray()
     rows[dense > 0] = dense[dense > 0]
+    rows = rows[:, items]
+    if method == "predictive-padded" and most_items < published:
+        assert len(set(compared.sample.tolist())) == most_items
+        rows, codes, held = (table[:, compared.sample] for table in (rows, codes, held))
+    else:
+        assert compared.sample is None
     apart = np.minimum(np.abs(rows[:, None, :] - (1 + codes * 0.1)[None, :, :]) / 4, 1)
     apart = np.where(held, 2 * apart - apart**2, 0).sum(axis=2) / held.sum(axis=1)
     expected_rank = 1 + (apart < apart[np.arange(40), labels][:, None]).sum(axis=1)

@@ -10,6 +10,7 @@ import pytest
 
 from tasks.errors import MurmurError, UsageError
 from tasks.keys import OwnerKey
+from tasks.stack import Stack
 from tasks.storage.bucket import Bucket
 from tasks.storage.cache import make_cache
 from tasks.storage.objects import ObjectStorage
@@ -94,6 +95,27 @@ class TestObjectStorage(StorageContract):
             with pytest.raises(MurmurError, match="was lost"):
                 storage.reveal(arrive(storage, "one"), storage.root / RELEASE)
         assert Bucket(storage.address).entries() == {}
+
+    def test_a_result_is_taken_back_where_a_lock_was_lost(self, storage, postgres, monkeypatch):
+        """A run whose lock is lost while it stores a result leaves nothing: an erasure may have passed meanwhile."""
+        (storage.root / "private").mkdir()
+        result = write(
+            storage.root / "private/films/2026-01-01/work/ingest", ratings_npy="r", step_json=CLOSING
+        )
+        put = Bucket.put
+
+        def cut_off(bucket: Bucket, name: str, file: Path) -> None:
+            put(bucket, name, file)
+            with psycopg2.connect(postgres.replace("+psycopg2", "")) as db, db.cursor() as cursor:
+                cursor.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
+
+        with storage.share(storage.root / "private/lock"):
+            storage.save(result)
+            (result / "ratings.npy").write_text("r2")
+            monkeypatch.setattr(Bucket, "put", cut_off)
+            with pytest.raises(MurmurError, match="was lost"):
+                storage.save(result)
+        assert Bucket(storage.address).entries().keys() == {"private/films/2026-01-01/work/ingest/step.json"}
 
     def test_an_unfinished_release_is_not_there(self, storage, another):
         """Files without a manifest are no release, and nobody copies them."""
@@ -204,6 +226,14 @@ def test_no_bucket(s3, use_postgres):
     s3()
     with pytest.raises(UsageError, match="its bucket"):
         Store("s3://no-such-bucket/x")
+
+
+def test_the_embedded_stack_names_the_address(address, tmp_path):
+    """Its components have copies of their own; ours would be a store that nobody else sees."""
+    state = tmp_path / "state"
+    (state / "airflow").mkdir(parents=True)
+    (state / "postgres").symlink_to(tmp_path)
+    assert Stack(state, store=address, workers=1).environment["MURMUR_STORE"] == address
 
 
 def test_copies_of_the_dead_are_removed(tmp_path, monkeypatch):
