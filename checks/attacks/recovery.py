@@ -23,7 +23,7 @@ ones, and the control is about the attack: for both the sample is enough.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -181,15 +181,15 @@ def attack(
     links = LargestResiduals(searched, baseline, list(filters.values()), len(fits))
     everybodys = {min(rank, ranks[-1]) for rank in EVERYBODYS_RANKS}
     of_everybody = [number for number, rank in enumerate(ranks) if rank in everybodys]
-    of_block = _solved if whole else _as_fitted
+    fitted = _solved if whole else _as_fitted
     small = None
     if small_heads:
-        hidden = HiddenFits(sole.baseline_fits, of_block)
+        hidden = HiddenFits(sole.baseline_fits, fitted)
         small = SmallHeads(searched, baseline, len(fits), of_everybody, hidden)
     compare_with_fits(
         partial(read_tables, searched.release) if whole else tables,
         fits,
-        of_block,
+        fitted,
         [links, *(small.collectors if small else [])],
     )
     gains = [
@@ -202,11 +202,11 @@ def attack(
     return Found([*gains, *ratings, *small.gains(names)], *small.count_exposed())
 
 
-def _as_fitted(fit: Fit, start: int, table: np.ndarray) -> Fit:
-    return replace(fit, scores=fit.scores[start : start + len(table)])
+def _as_fitted(fit: Fit, start: int, table: np.ndarray) -> np.ndarray:
+    return fit.rows(start, len(table))
 
 
-def _solved(fit: Fit, _: int, table: np.ndarray) -> Fit:
+def _solved(fit: Fit, _: int, table: np.ndarray) -> np.ndarray:
     return fit.solved(table)
 
 

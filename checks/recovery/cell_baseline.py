@@ -38,6 +38,11 @@ class CellBaseline:
         reveal something."""
         return np.outer(self.activity[start : start + count], self.popularity) <= -np.log1p(-CERTAIN)
 
+    def in_doubt_of(self, groups: np.ndarray, items: np.ndarray) -> np.ndarray:
+        """Mark the same for some groups and some items (groups × items)."""
+        likely = np.outer(self.activity[groups], self.popularity[items])
+        return likely <= -np.log1p(-CERTAIN)
+
     @classmethod
     def kept(cls, case: Case, part: Case, cells: RealCells) -> "CellBaseline":
         """Return the model of a sample of a case (or of all of it); it is fitted once for all checks."""

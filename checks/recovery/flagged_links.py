@@ -5,19 +5,18 @@ One pass over the blocks of a release serves every score. Only cells that are pu
 certain anyway are candidates.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
-from numba import njit
 
-from checks.recovery.cell_baseline import CERTAIN, CellBaseline
+from checks.recovery.cell_baseline import CellBaseline
 from checks.recovery.highest_scores import HighestScores
 from checks.recovery.low_rank_fit import Tables
-from checks.recovery.spectral import Directions, Ladder, Score, centred
+from checks.recovery.spectral import Directions, Score, centred
 
 HEADS = (50, 100, 500, 2_000)
 OF_EACH_GROUP = (20, 50)
-AT_ONCE = 500_000  # cells scored together: they stay in the cache
 RARE_SHARE = 0.05  # of the groups hold a real rating of the item
 
 
@@ -47,37 +46,27 @@ def flag_links(
     """Return the flags of every score among these items; `rows` are the groups' numbers in `chance`, if others."""
     n_items = len(chance.popularity)
     scores = directions.scores()
-    collected = {score: HighestScores(max(HEADS), _of_each(score, per_group=per_group)) for score in scores}
-    ladders = [Ladder.of(directions, scores, items, whitened=whitened) for whitened in (True, False)]
-    step = max(1, AT_ONCE // max(1, len(items)))
-    for begin, block in tables():
-        for first in range(0, len(block), step):
-            table, start = block[first : first + step], begin + first
-            groups = (
-                np.arange(start, start + len(table)) if rows is None else rows[start : start + len(table)]
-            )
-            first_keys = groups.astype(np.int64) * n_items
-            closed = _closed(
-                table, items, chance.activity[groups], chance.popularity[items], -np.log1p(-CERTAIN)
-            )
-            around = centred(table, directions.mean)
-            left, around = directions.coordinates(around).astype(np.float32), around[:, items]
-            for ladder in ladders:
-                for score, value, scale in ladder.climb(left, around):
-                    either = not score.signed
-                    collected[score].add(value, closed, first_keys, items, either_sign=either, scale=scale)
-    return [Flags(score, collected[score].keys, collected[score].of_groups) for score in scores]
-
-
-@njit(cache=True, nogil=True)
-def _closed(table, items, activity, popularity, limit):  # type: ignore[no-untyped-def]
-    """Mark the cells that are not published, or nearly certain anyway."""
-    closed = np.empty((len(table), len(items)), np.bool_)
-    for row in range(len(table)):
-        for column in range(len(items)):
-            certain = not activity[row] * popularity[column] <= limit
-            closed[row, column] = np.isnan(table[row, items[column]]) or certain
-    return closed
+    collected = [HighestScores(max(HEADS), _of_each(score, per_group=per_group)) for score in scores]
+    # Scores of either sign are those of one product.
+    pairs = groupby(zip(scores, collected, strict=True), lambda each: replace(each[0], signed=True))
+    products = [(score, directions.items(score)[items].T, list(pair)) for score, pair in pairs]
+    for start, table in tables():
+        groups = np.arange(start, start + len(table)) if rows is None else rows[start : start + len(table)]
+        first_keys = groups.astype(np.int64) * n_items
+        closed = np.isnan(table[:, items])
+        closed |= ~chance.in_doubt_of(groups, items)
+        around = centred(table, directions.mean)
+        left, around = directions.coordinates(around).astype(np.float32), around[:, items]
+        for score, right, pair in products:
+            value = left[:, : score.rank] @ right
+            if score.left_over:
+                value -= around
+            for each, highest in pair:
+                highest.add(value, closed, first_keys, items, either_sign=not each.signed)
+    return [
+        Flags(score, highest.keys, highest.of_groups)
+        for score, highest in zip(scores, collected, strict=True)
+    ]
 
 
 def _of_each(score: Score, *, per_group: bool) -> int:

@@ -22,7 +22,7 @@ from checks.evidence.groups import GroupBlock
 from checks.evidence.rating_levels import RatingLevels, reads_as
 from checks.recovery.gain import SMALL_HEADS, Gain, gain_of_few
 from checks.recovery.low_rank_fit import Fit
-from checks.recovery.outlying_cells import OfBlock
+from checks.recovery.outlying_cells import Fitted
 from checks.stats import Tally, runs
 
 KIND = "flagged ratings"
@@ -72,11 +72,11 @@ def _level_elsewhere(users: np.ndarray, above: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class HiddenFits:
-    """Guess cells by the group's level and by fits of a release from which they were hidden; `of_block` fits the groups
-    of a block."""
+    """Guess cells by the group's level and by fits of a release from which they were hidden; `fitted` computes the
+    values of a block."""
 
     fits: Sequence[Fit]
-    of_block: OfBlock
+    fitted: Fitted
 
     def __len__(self) -> int:
         return len(self.fits) + 1 if self.fits else 0
@@ -94,7 +94,7 @@ class HiddenFits:
         )  # robust fits leave out groups of unusual levels
         yield self.fits[0].mean[items] + level[groups - start]
         for fit in self.fits:
-            yield self.of_block(fit, start, rest).cells(groups - start, items)
+            yield self.fitted(fit, start, rest)[groups - start, items]
 
 
 class FlaggedRatings:

@@ -1,8 +1,8 @@
 """Keep the cells with the highest scores, of a release and of each of its groups, in one pass over each block.
 
 A release of Netflix's size has a thousand million candidate cells, and each is scored in thirty ways. Nearly all scores
-are far too low, so what counts is that a cell costs one comparison without a branch: with the lowest score that its
-group keeps (or the whole release, where groups keep none). Of equal scores the first in the release is kept.
+are far too low, so what counts is that a cell costs one comparison: with the lowest score that its group keeps (or the
+whole release, where groups keep none). Of equal scores the first in the release is kept.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +11,6 @@ import numpy as np
 from numba import njit
 
 NOTHING = -1
-STRETCH = 128  # cells compared together
 
 
 @dataclass
@@ -37,15 +36,13 @@ class HighestScores:
         items: np.ndarray,
         *,
         either_sign: bool,
-        scale: np.ndarray | None = None,
     ) -> None:
         """Add a block of scores (groups × items), but for closed cells; `first_keys` are the groups' numbers · number
-        of all items. `scale` multiplies each item's scores (default: 1). Scores of either sign count by their size."""
+        of all items. Scores of either sign count by their size."""
         best = np.full((len(scores), self.of_each), NOTHING, np.int64)
         of_groups = np.empty((len(scores), self.of_each), np.float32)
         kept = (self._keys, self._scores, self._kept)
-        by = np.ones(scores.shape[1], np.float32) if scale is None else scale
-        _add((scores, by, closed), first_keys, items.astype(np.int64), either_sign, kept, best, of_groups)
+        _add(scores, closed, first_keys, items.astype(np.int64), either_sign, kept, best, of_groups)
         if self.of_each:
             self._groups.append(best)
 
@@ -62,21 +59,7 @@ class HighestScores:
 
 
 @njit(cache=True, nogil=True)
-def _reaching(own, scale, start, stop, either_sign, enough):  # type: ignore[no-untyped-def]
-    """Count the cells with more than enough, closed ones included: without a branch several are processed at a time."""
-    reaching = 0
-    if either_sign:
-        for column in range(start, stop):
-            reaching += abs(own[column] * scale[column]) > enough
-    else:
-        for column in range(start, stop):
-            reaching += own[column] * scale[column] > enough
-    return reaching
-
-
-@njit(cache=True, nogil=True)
-def _add(block, first_keys, items, either_sign, kept, best, of_groups):  # type: ignore[no-untyped-def]
-    scores, scale, closed = block
+def _add(scores, closed, first_keys, items, either_sign, kept, best, of_groups):  # type: ignore[no-untyped-def]
     keys, values, number = kept
     size, of_each = len(keys), best.shape[1]
     for row in range(len(scores)):
@@ -85,30 +68,23 @@ def _add(block, first_keys, items, either_sign, kept, best, of_groups):  # type:
         least_own = np.float32(np.inf) if of_each == 0 else np.float32(-np.inf)
         least = values[0] if number[0] == size else np.float32(-np.inf)
         enough = min(least, least_own)
-        for start in range(0, len(own), STRETCH):
-            stop = min(start + STRETCH, len(own))
-            if _reaching(own, scale, start, stop, either_sign, enough) == 0:
+        for column in range(len(own)):
+            score = abs(own[column]) if either_sign else own[column]
+            if not score > enough or shut[column]:
                 continue
-            for column in range(start, stop):
-                score = own[column] * scale[column]
-                if either_sign:
-                    score = abs(score)
-                if not score > enough or shut[column]:
-                    continue
-                if score > least:
-                    _push(keys, values, number, first + items[column], score)
-                    least = values[0] if number[0] == size else np.float32(-np.inf)
-                if score > least_own:
-                    place = min(count, of_each - 1)
-                    while place > 0 and of_groups[row, place - 1] < score:
-                        of_groups[row, place] = of_groups[row, place - 1]
-                        best[row, place] = best[row, place - 1]
-                        place -= 1
-                    of_groups[row, place], best[row, place] = score, first + items[column]
-                    count = min(count + 1, of_each)
-                    if count == of_each:
-                        least_own = of_groups[row, of_each - 1]
-                enough = min(least, least_own)
+            if score > least:
+                _push(keys, values, number, first + items[column], score)
+                least = values[0] if number[0] == size else np.float32(-np.inf)
+            if score > least_own:
+                place = min(count, of_each - 1)
+                while place > 0 and of_groups[row, place - 1] < score:
+                    of_groups[row, place], best[row, place] = of_groups[row, place - 1], best[row, place - 1]
+                    place -= 1
+                of_groups[row, place], best[row, place] = score, first + items[column]
+                count = min(count + 1, of_each)
+                if count == of_each:
+                    least_own = of_groups[row, of_each - 1]
+            enough = min(least, least_own)
 
 
 @njit(cache=True, nogil=True)

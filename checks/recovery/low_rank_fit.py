@@ -25,7 +25,6 @@ CUT = 3.0 * 1.4826  # three standard deviations, from the median of the absolute
 AT_REST = 0.05  # of the cut: a group's fitted values moved less than this (root mean square)
 SAMPLE_STRIDE = 29
 CHUNK = 50_000
-STRETCH = 64  # cells compared together
 
 
 def hold_tables(tables: Iterable[Table]) -> Tables:
@@ -64,35 +63,26 @@ class Fit:
         fitted += self.mean
         return fitted
 
-    def solved(self, table: np.ndarray) -> "Fit":
-        """Return this fit for groups that need not have been fitted: their scores are found as in the rounds of the
-        fit, with fixed item factors, until they no longer move.
-
-        A round replaces what is far from the fit, or not published, by the fit and projects the groups on the basis.
-        Nearly all cells stay as they are, so their projection is computed once, and a round adds what the replaced ones
-        change.
-        """
-        scores = np.zeros((len(table), self.basis.shape[1]), np.float32)
-        solved = replace(self, scores=scores)
+    def solved(self, table: np.ndarray) -> np.ndarray:
+        """Compute the fitted values of groups that need not have been fitted: their scores are found as in the rounds
+        of the fit, with fixed item factors, until they no longer move."""
+        fitted = np.tile(self.mean, (len(table), 1))
         if not self.basis.shape[1]:
-            return solved
-        around = table - self.mean
-        gaps = np.isnan(around)
+            return fitted
         # Without gaps one round finds what trusting rounds would all find.
-        trusting = TRUSTING_ROUNDS + 1 if gaps.any() else 1
-        around[gaps] = 0
-        projected = around @ self.basis
-        scores[:] = projected
-        if trusting > 1:
-            _fill_gaps(gaps, self.basis, projected, trusting - 1, scores)
-        for _ in range(trusting, ROUNDS):
-            before = scores.copy()
-            fitted = scores @ self.basis.T
-            _replace_far(around, gaps, fitted, np.float32(self.cut), self.basis, projected, scores)
+        trusting = TRUSTING_ROUNDS + 1 if np.isnan(table).any() else 1
+        unused = np.zeros(table.shape[1])
+        scores = np.zeros((len(table), self.basis.shape[1]), np.float32)
+        for turn in range(ROUNDS):
+            cut = np.inf if turn < trusting else self.cut
+            _fill(table, self.mean, np.float32(cut), fitted, unused)
+            before, scores = scores, fitted @ self.basis
+            np.matmul(scores, self.basis.T, out=fitted)
+            fitted += self.mean
             moved = np.sqrt(((scores - before) ** 2).sum(axis=1).max(initial=0) / table.shape[1])
-            if moved <= AT_REST * self.cut:
+            if turn >= trusting and moved <= AT_REST * self.cut:
                 break
-        return solved
+        return fitted
 
     def cells(self, groups: np.ndarray, items: np.ndarray) -> np.ndarray:
         """Return the fitted values of some cells."""
@@ -178,46 +168,3 @@ def _fill(table, mean, cut, fitted, sums):  # type: ignore[no-untyped-def]
             near = abs(own[item] - filled[item]) <= cut  # False where nothing is published
             filled[item] = (own[item] if near else filled[item]) - mean[item]
             sums[item] += filled[item]
-
-
-@njit(cache=True, nogil=True)
-def _fill_gaps(gaps, basis, projected, rounds, scores):  # type: ignore[no-untyped-def]
-    """Take so many rounds in which cells that are not published are replaced by the fit."""
-    width = basis.shape[1]
-    own = np.empty((gaps.shape[1], width), np.float32)
-    for row in range(len(gaps)):
-        count = 0
-        for item in range(gaps.shape[1]):
-            if gaps[row, item]:
-                own[count] = basis[item]
-                count += 1
-        for _ in range(rounds if count else 0):
-            now = scores[row].copy()
-            scores[row] = projected[row]
-            for gap in range(count):
-                value = np.float32(0)
-                for d in range(width):
-                    value += now[d] * own[gap, d]
-                for d in range(width):
-                    scores[row, d] += value * own[gap, d]
-
-
-@njit(cache=True, nogil=True)
-def _replace_far(around, gaps, fitted, cut, basis, projected, scores):  # type: ignore[no-untyped-def]
-    """Take one round: cells that are not near the fit, or not published, are replaced by it. All values are less the
-    items' means; `around` is 0 where nothing is published."""
-    for row in range(len(around)):
-        own, shut, guess = around[row], gaps[row], fitted[row]
-        scores[row] = projected[row]
-        for start in range(0, len(own), STRETCH):
-            stop = min(start + STRETCH, len(own))
-            far = 0
-            for item in range(start, stop):  # without a branch several cells are processed at a time
-                far += shut[item] | (abs(own[item] - guess[item]) > cut)
-            if far == 0:
-                continue
-            for item in range(start, stop):
-                if shut[item] or abs(own[item] - guess[item]) > cut:
-                    change = guess[item] - own[item]
-                    for d in range(basis.shape[1]):
-                        scores[row, d] += change * basis[item, d]

@@ -11,7 +11,9 @@ from checks.evidence.case import Case
 from checks.recovery.cell_baseline import CellBaseline
 from checks.recovery.low_rank_fit import Fit, Tables
 
-OfBlock = Callable[[Fit, int, np.ndarray], Fit]  # a fit of the groups of a block: its first group, its table
+Fitted = Callable[
+    [Fit, int, np.ndarray], np.ndarray
+]  # a fit's values for a block: its first group, its table
 EDGE_SHARE = 0.075  # of the scale at each end, where clipping looks like a residual
 FITTED_EDGE_SHARE = EDGE_SHARE * 2 / 3
 AT_ONCE = 250_000  # cells
@@ -28,14 +30,14 @@ class Collector(Protocol):
 
 
 def compare_with_fits(
-    tables: Tables, fits: Sequence[Fit], of_block: OfBlock, collectors: Sequence[Collector]
+    tables: Tables, fits: Sequence[Fit], fitted: Fitted, collectors: Sequence[Collector]
 ) -> None:
     """Compare every block with every fit once, for all collectors."""
     for start, table in tables():
         for collector in collectors:
             collector.begin(start, table)
         for number, fit in enumerate(fits):
-            values = of_block(fit, start, table).rows(0, len(table))
+            values = fitted(fit, start, table)
             for collector in collectors:
                 collector.add(number, start, table, values)
 

@@ -7,11 +7,9 @@ item's direction to length 1 makes rare items comparable with popular ones. What
 cell scores it too: ratings that were not predicted at all are not low rank.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg.blas import sgemm
 
 from checks.recovery.low_rank_fit import Tables
 from checks.recovery.subspace import iterate, random_basis, strongest
@@ -66,54 +64,15 @@ class Directions:
         """Return the coordinates of groups from their centred values."""
         return (around @ self.basis) / self.strength
 
-
-@dataclass(frozen=True)
-class Ladder:
-    """Hold what the coordinates of groups are multiplied with for all plain, or all whitened scores (directions ×
-    items), and which scores are reached with how many directions.
-
-    Scores by the first 4, 8, … directions are partial sums of one another, but for the length of the items' directions:
-    each is the one before plus what the further directions add, and the length is a factor of the item. So all plain
-    scores together cost one product with all directions, and so do all whitened ones. What is left over is seen by
-    directions of their own length.
-    """
-
-    right: np.ndarray
-    rungs: dict[int, list[Score]]
-    scales: dict[int, np.ndarray]  # one over the length of each item's direction
-
-    @classmethod
-    def of(
-        cls, directions: Directions, scores: list[Score], items: np.ndarray, *, whitened: bool
-    ) -> "Ladder":
-        """Sort the scores of one kind by their number of directions."""
-        weighted = directions.basis[items] if whitened else directions.basis[items] * directions.strength
-        right = np.ascontiguousarray(weighted.T, dtype=np.float32)
-        rungs: dict[int, list[Score]] = {}
-        for score in scores:
-            if score.whitened == whitened:
-                rungs.setdefault(score.rank, []).append(score)
-        lengths = np.sqrt(np.cumsum(np.square(weighted, dtype=np.float64), axis=1))
-        scales = {rank: (1 / np.maximum(lengths[:, rank - 1], 1e-12)).astype(np.float32) for rank in rungs}
-        return cls(right, rungs, scales)
-
-    def climb(
-        self, left: np.ndarray, around: np.ndarray
-    ) -> Iterator[tuple[Score, np.ndarray, np.ndarray | None]]:
-        """Yield for each score its values for these groups (coordinates, and centred values) and what to multiply each
-        item's with; the values are valid until the next ones are asked for."""
-        value = np.zeros((len(left), self.right.shape[1]), np.float32)
-        done = 0
-        for rank in sorted(self.rungs):
-            more = np.ascontiguousarray(left[:, done:rank])
-            # value += more @ right, without a copy: BLAS stores by columns, so all three are transposed.
-            sgemm(1.0, self.right[done:rank].T, more.T, beta=1.0, c=value.T, overwrite_c=True)
-            done = rank
-            for score in self.rungs[rank]:
-                if score.left_over:
-                    yield score, value - around, None
-                else:
-                    yield score, value, self.scales[rank]
+    def items(self, score: Score) -> np.ndarray:
+        """Return what a group's coordinates are multiplied with, for every item: its direction, of length 1, or, to see
+        what is left over, of its own length."""
+        if score.left_over:
+            return (self.basis[:, : score.rank] * self.strength[: score.rank]).astype(np.float32)
+        weight = np.ones(score.rank) if score.whitened else self.strength[: score.rank]
+        right = self.basis[:, : score.rank] * weight
+        length = np.linalg.norm(right, axis=1, keepdims=True)
+        return (right / np.maximum(length, 1e-12)).astype(np.float32)
 
 
 def centred(table: np.ndarray, mean: np.ndarray) -> np.ndarray:

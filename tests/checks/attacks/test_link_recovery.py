@@ -10,7 +10,7 @@ from checks.recovery.flagged_links import Flags, flag_links, rare_items
 from checks.recovery.rare_baseline import extend_rare_baseline, fit_rare_baseline
 from checks.recovery.rating_model import fit_taste
 from checks.recovery.real_cells import RealCells
-from checks.recovery.spectral import Ladder, Score, centred, find_directions
+from checks.recovery.spectral import Score, centred, find_directions
 
 
 @pytest.fixture(scope="module")
@@ -42,32 +42,8 @@ def test_directions_of_a_low_rank_release():
     assert np.abs(whole.basis[:, :2].T @ parts.basis[:, :2]) == pytest.approx(np.eye(2), abs=1e-2)
     groups = whole.groups(table)[:, :2]
     assert groups.T @ groups == pytest.approx(np.eye(2), abs=1e-2)
-
-
-def climb(directions, table, items):
-    """Return every score's values by the ladders, and the groups' coordinates."""
-    left, around = directions.groups(table).astype(np.float32), centred(table, directions.mean)[:, items]
-    found = {}
-    for whitened in (True, False):
-        ladder = Ladder.of(directions, directions.scores(), items, whitened=whitened)
-        for score, value, scale in ladder.climb(left, around):
-            found[score] = value * (1 if scale is None else scale)
-    return found, left
-
-
-def test_scores_are_products_with_directions_of_length_one():
-    rng = np.random.default_rng(3)
-    table = rng.normal(3, 1, (30, 40)).astype(np.float32)
-    directions, items = find_directions(lambda: [(0, table)], table.shape), np.arange(1, 40, 3)
-    found, left = climb(directions, table, items)
-    assert set(found) == set(directions.scores())
-    for score, value in found.items():
-        if score.left_over:
-            continue
-        right = directions.basis[items, : score.rank].astype(np.float64)
-        right *= 1 if score.whitened else directions.strength[: score.rank]
-        expected = left[:, : score.rank] @ (right / np.linalg.norm(right, axis=1, keepdims=True)).T
-        assert value == pytest.approx(expected, abs=1e-4)
+    lengths = np.linalg.norm(whole.items(Score(2, True, True)), axis=1)
+    assert lengths == pytest.approx(np.ones(60), abs=1e-4)
 
 
 def test_what_is_left_over_of_a_low_rank_release():
@@ -77,8 +53,8 @@ def test_what_is_left_over_of_a_low_rank_release():
     directions = find_directions(lambda: [(0, table)], table.shape)
     moved = table.copy()
     moved[7, 11] += 0.5
-    left_over = Score(len(directions.strength), False, False, left_over=True)
-    rest = climb(directions, moved, np.arange(60))[0][left_over]
+    score = Score(2, False, False, left_over=True)
+    rest = directions.groups(moved)[:, :2] @ directions.items(score).T - centred(moved, directions.mean)
     assert np.unravel_index(np.abs(rest).argmax(), rest.shape) == (7, 11)
     assert np.abs(rest[7, 11]) == pytest.approx(0.5, abs=0.1)
     assert np.abs(np.delete(rest, 7, axis=0)).max() < 1e-3
