@@ -14,7 +14,7 @@ export DO_NOT_TRACK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui test quick faults fuzz simulate containers toolkits lint ruff format bench bench-netflix \
+.PHONY: help setup demo ui test quick faults fuzz simulate containers toolkits lint ruff format bench bench-gate bench-netflix \
 	bench-many-items bench-roofline bench-billion bench-page \
 	compare soak sbom audit lock clean
 
@@ -102,6 +102,9 @@ bench: setup  ## kernels, attacks and growth side by side with their peers (minu
 
 bench-netflix: setup  ## every stage at Netflix's size, with peers; NETFLIX="--data DIR --store DIR" for its options
 	@failed=0; $(BIN)/python -m benchmarks.netflix $(NETFLIX) || failed=1; $(MAKE) --no-print-directory bench-page; exit $$failed
+
+bench-gate: setup  ## cost of each check at Netflix's size, a flame chart each in build/gate; GATE="--data DIR --store DIR --k 50"
+	@exec $(BIN)/python -m benchmarks.gate --flame build/gate $(GATE)
 
 bench-many-items: setup  ## two catalogues with many more items than people, stage by stage; MANY="--shapes 7k" for its options
 	@exec $(BIN)/python -m benchmarks.many_items $(MANY)

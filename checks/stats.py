@@ -318,8 +318,10 @@ class Tally:
         """
         some = self.hits > 0
         low = np.zeros(len(self.hits))
-        hits, trials = self.hits[some], self.trials[some]
-        low[some] = beta.ppf(chance_of_each(tests), hits, trials - hits + 1)
+        # Of people with as many hits and trials it is the same, and there are few different ones.
+        pairs, number = np.unique(self.hits[some] + 1j * self.trials[some], return_inverse=True)
+        bounds = np.asarray(beta.ppf(chance_of_each(tests), pairs.real, pairs.imag - pairs.real + 1))
+        low[some] = bounds[number]
         by_luck = np.minimum(self.luck / np.maximum(self.trials, 1), 1)
         return np.divide(low - by_luck, 1 - by_luck, out=np.zeros(len(low)), where=by_luck < 1)
 

@@ -16,6 +16,7 @@ and the distance from record to person, then weigh each item by how little noise
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,7 +30,7 @@ from checks.linkage.attack import Trial
 from checks.linkage.drawn_knowledge import knowledge_of
 from checks.linkage.item_weights import item_weights
 from checks.linkage.knowledge import Knowledge, Model
-from checks.linkage.nearest import Nearest, nearest_records
+from checks.linkage.nearest import Nearest, Way, nearest_by_each, nearest_records
 from checks.linkage.postings import postings_of
 from checks.linkage.words import NAMING, ONE_IN_K
 from checks.reconstruction.zscores import zscores
@@ -51,9 +52,9 @@ class Comparison:
     item_means: bool = False
     rated_only: bool = False
 
-    def options(self, case: Case) -> dict:
-        """Return the options for `nearest_records`."""
-        return {"fill": case.item_means if self.item_means else None, "rated_only": self.rated_only}
+    def way(self, case: Case) -> Way:
+        """Return the way to compare."""
+        return Way(case.item_means if self.item_means else None, self.rated_only)
 
 
 PAPER = Comparison("missing ratings at the centre")
@@ -92,7 +93,7 @@ def run(case: Case, threshold: float) -> Finding:
     allowed."""
     allowed = min(threshold, 1 / case.release.k)
     targets = _some_targets(case)
-    trials = {comparison.name: to_published(case, targets, comparison) for comparison in COMPARISONS}
+    trials = to_published(case, targets)
     if case.as_published.release.unit == "z-score":
         trials |= {name: _to_scores(case.as_published, targets, length) for name, length in SCORES.items()}
         trials |= {f"{few.name}, by product": _few_to_scores(case.as_published, targets, few) for few in FEW}
@@ -139,10 +140,14 @@ def _sample_text(case: Case, targets: np.ndarray, records: np.ndarray) -> str:
     return f" Tried are {people} and {len(records):,} of {len(case.people):,} different records."
 
 
-def to_published(case: Case, targets: np.ndarray, comparison: Comparison = PAPER) -> Trial:
-    """Search from each target's original record for the nearest published one."""
+def to_published(case: Case, targets: np.ndarray) -> dict[str, Trial]:
+    """Search from each target's original record for the nearest published one, by each comparison."""
     knows = knowledge_of(case, targets, EVERYTHING)
-    return Trial(EVERYTHING, knows, _nearest(case, knows, comparison).ranks, case.ceiling)
+    found = _nearest(case, knows, COMPARISONS)
+    return {
+        comparison.name: Trial(EVERYTHING, knows, near.ranks, case.ceiling)
+        for comparison, near in zip(COMPARISONS, found, strict=True)
+    }
 
 
 def _to_scores(case: Case, targets: np.ndarray, length: float) -> Trial:
@@ -155,7 +160,7 @@ def _to_scores(case: Case, targets: np.ndarray, length: float) -> Trial:
     own = (
         zscores(sp.csr_array(case.truth.ratings[targets]), all_entries=case.release.complete).matrix * length
     )
-    near = nearest_records(case, own, own=case.record_of(targets), fill=0.0, rated_only=length > 1)
+    near = nearest_records(case, own, own=case.record_of(targets), way=Way(0.0, length > 1))
     return Trial(EVERYTHING, knows, near.ranks, case.ceiling)
 
 
@@ -167,7 +172,7 @@ def _few_to_scores(case: Case, targets: np.ndarray, model: Model) -> Trial:
     means = sums / np.maximum(np.diff(knows.indptr), 1)
     around = (knows.ratings - means[knows.owners()]) * PRODUCT_SCALE
     profiles = sp.csr_array((around, knows.items, knows.indptr), shape=(len(knows), case.release.n_items))
-    near = nearest_records(case, profiles, own=case.record_of(targets), fill=0.0, rated_only=True)
+    near = nearest_records(case, profiles, own=case.record_of(targets), way=Way(0.0, rated_only=True))
     return Trial(model, knows, near.ranks, case.ceiling)
 
 
@@ -180,24 +185,30 @@ def _to_weighted(case: Case, targets: np.ndarray, weights: np.ndarray) -> Trial:
         (centre + (knows.ratings - centre) * PRODUCT_SCALE, knows.items, knows.indptr),
         shape=(len(knows), case.release.n_items),
     )
-    near = nearest_records(case, around, own=case.record_of(targets), rated_only=True, weights=weights)
+    near = nearest_records(
+        case, around, own=case.record_of(targets), way=Way(None, rated_only=True, weights=weights)
+    )
     return Trial(EVERYTHING, knows, near.ranks, case.ceiling)
 
 
 def _nearest(
-    case: Case, knows: Knowledge, comparison: Comparison, leave_out: np.ndarray | None = None
-) -> Nearest:
+    case: Case, knows: Knowledge, comparisons: Sequence[Comparison], leave_out: np.ndarray | None = None
+) -> list[Nearest]:
     shape = (len(knows), case.release.n_items)
     profiles = sp.csr_array((knows.ratings, knows.items, knows.indptr), shape=shape)
-    own = case.record_of(knows.targets)
-    return nearest_records(case, profiles, own=own, leave_out=leave_out, **comparison.options(case))
+    ways, own = [comparison.way(case) for comparison in comparisons], case.record_of(knows.targets)
+    return nearest_by_each(case, profiles, ways, own=own, leave_out=leave_out)
 
 
 def to_originals(case: Case, records: np.ndarray, weights: np.ndarray | None = None) -> Risk:
     """Search from published records for the nearest original person: one of the record's people, and which of them?"""
     all_records = case.record_of(np.arange(case.truth.users))
     near = nearest_records(
-        raw_view(case), _profiles(case, records), labels=all_records, own_label=records, weights=weights
+        raw_view(case),
+        _profiles(case, records),
+        labels=all_records,
+        own_label=records,
+        way=Way(weights=weights),
     )
     chance = near.hit / np.maximum(case.people[records], 1)
     return Risk(float(chance.sum()), len(near), math.nan, case.ceiling)
@@ -240,9 +251,9 @@ def _control(raw: Case) -> tuple[bool, str]:
     rated = knowledge_of(raw, people, EVERYTHING).items  # each is looked up in the records of all its raters
     knows = knowledge_of(raw, _fewer(people, int(raw.truth.raters[rated].sum())), EVERYTHING)
     own, others = raw.record_of(knows.targets), postings_of(raw).records - 1
-    gone = _nearest(raw, knows, PAPER, leave_out=own)
+    (gone,) = _nearest(raw, knows, [PAPER], leave_out=own)
     alone = gone.distance > 0  # no other person has the same record
-    found = _nearest(raw, knows, PAPER).ranks.identification[alone]
+    found = _nearest(raw, knows, [PAPER])[0].ranks.identification[alone]
     other = raw.draw("strangers").integers(0, max(1, others), len(knows))
     other += other >= own
     strangers = int((gone.ranks.best_at == other).sum())

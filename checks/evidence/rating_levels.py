@@ -11,11 +11,30 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numba import vectorize
 
 from checks.evidence.truth import Truth
 
-DIGITS = 3  # of a level: published values are float32, and 3.5 must stay half-way
+THOUSAND = 1e3  # parts of a level that count: published values are float32, and 3.5 must stay half-way
+CLOSE = 1e-4
 MOST_LEVELS = 100  # from the lowest to the highest; with more, the scale is as good as continuous
+
+
+# One pass over the values and nothing in between: every rating of everybody is read several times.
+
+
+@vectorize(["float64(float64, float64, float64, float64)"], cache=True)
+def nearest_level(value, number, lowest, half):  # type: ignore[no-untyped-def]
+    """Return the number of the level that is nearest to a mean of so many ratings; of two, the even one."""
+    return np.rint(np.rint((value - lowest) * number / (2 * half) * THOUSAND) / THOUSAND)
+
+
+@vectorize(["boolean(float64, float64, float64, float64, float64, boolean)"], cache=True)
+def reads_as(value, rating, number, lowest, half, has_levels):  # type: ignore[no-untyped-def]
+    """Test whether a value reads as this rating, or this mean of so many ratings."""
+    if has_levels:
+        return nearest_level(value, number, lowest, half) == nearest_level(rating, number, lowest, half)
+    return abs(value - rating) <= half + CLOSE
 
 
 @dataclass(frozen=True)
@@ -40,15 +59,11 @@ class RatingLevels:
 
     def same(self, values: np.ndarray, ratings: np.ndarray, number: np.ndarray | int = 1) -> np.ndarray:
         """Mark the values that read as these ratings, or as these means of so many ratings; NaN reads as nothing."""
-        if not self.has_levels:
-            return np.abs(values - ratings) <= self.half + 1e-4
-        return self.level(values, number) == self.level(ratings, number)
+        return reads_as(values, ratings, number, self.lowest, self.half, self.has_levels)
 
     def level(self, values: np.ndarray, number: np.ndarray | int = 1) -> np.ndarray:
         """Return the number of the level that is nearest to each value; of two, the even one."""
-        return np.rint(
-            np.round((np.asarray(values, np.float64) - self.lowest) * number / (2 * self.half), DIGITS)
-        )
+        return nearest_level(values, number, self.lowest, self.half)
 
 
 @dataclass(frozen=True)

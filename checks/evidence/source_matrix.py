@@ -9,7 +9,7 @@ size of the source and of its longest record.
 import datetime
 import shutil
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -109,12 +109,28 @@ class Run:
     timed: bool
     rows_read: int
 
-    def read(self, place: Path, column: str, grains: tuple[int, int]) -> np.ndarray:
-        """Read one column of a range."""
-        dtype = np.dtype(COLUMNS[column])
+    def part(self, grains: tuple[int, int]) -> "RunPart":
+        """Return the rows of a range: the edges of all grains need not travel to whoever reads a few of them."""
         first, last = (int(self.edges[grain]) for grain in grains)
+        return RunPart(self.name, first, last)
+
+
+@dataclass(frozen=True)
+class RunPart:
+    """Represent the rows of a run that belong to one range."""
+
+    name: str
+    first: int
+    last: int
+
+    def read(self, place: Path, column: str) -> np.ndarray:
+        """Read one column."""
+        dtype = np.dtype(COLUMNS[column])
         return np.fromfile(
-            place / f"{self.name}.{column}", dtype, last - first, offset=first * dtype.itemsize
+            place / f"{self.name}.{column}",
+            dtype,
+            self.last - self.first,
+            offset=self.first * dtype.itemsize,
         )
 
 
@@ -249,9 +265,9 @@ def join(runs: list[Run], ids: IdArrays, place: Path, engine: Engine | None = No
     runs = [run for run in runs if run.edges[-1]]
     unlisted_users = len(np.unique(np.concatenate([_strangers(run, place) for run in runs])))
     missing = pc.unique(pa.concat_arrays([run.missing_items for run in runs]))
-    bare = [replace(run, missing_items=run.missing_items[:0]) for run in runs]
     ranges = _ranges(np.sum([np.diff(run.edges) for run in runs], axis=0))
-    parts = (engine or Engine()).map(_join_range, ranges, runs=bare, place=place, size=sizes, timed=timed)
+    blocks = [(grains, [run.part(grains) for run in runs]) for grains in ranges]
+    parts = (engine or Engine()).map(_join_range, blocks, place=place, size=sizes, timed=timed)
     for run in runs:
         for column in (*COLUMNS, *FIRSTS, "strangers"):
             (place / f"{run.name}.{column}").unlink(missing_ok=True)
@@ -291,7 +307,7 @@ def _ranges(rows: np.ndarray) -> list[tuple[int, int]]:
     return list(pairwise([*starts, len(rows)]))
 
 
-def _strangers(run: Run, place: Path) -> np.ndarray:
+def _strangers(run: Run | RunPart, place: Path) -> np.ndarray:
     return np.fromfile(place / f"{run.name}.strangers", np.uint64)
 
 
@@ -306,19 +322,20 @@ def _joined(place: Path, name: str, parts: list[int], dtype: type[np.generic]) -
 
 
 def _join_range(
-    grains: tuple[int, int], *, runs: list[Run], place: Path, size: tuple[int, int], timed: bool
+    block: tuple[tuple[int, int], list[RunPart]], *, place: Path, size: tuple[int, int], timed: bool
 ) -> dict[str, Any]:
     """Assemble one range of users: count its ratings and write the rows of those who are listed."""
+    grains, runs = block
     n_users, n_items = size
     wanted = [name for name in COLUMNS if timed or name != "times"]
-    table = {name: np.concatenate([run.read(place, name, grains) for run in runs]) for name in wanted}
+    table = {name: np.concatenate([run.read(place, name) for run in runs]) for name in wanted}
     listed = grains[0] < GRAINS
     if listed:
         first, last = (min(grain * _grain(n_users), n_users) for grain in grains)
         users: np.ndarray = table["users"] - np.int32(first)
         width = last - first
     else:
-        digests = [_strangers(run, place)[run.read(place, "users", grains)] for run in runs]
+        digests = [_strangers(run, place)[run.read(place, "users")] for run in runs]
         users, distinct = pd.factorize(np.concatenate(digests))
         width = len(distinct)
     times = table.get("times", np.zeros(0, np.int64))

@@ -15,7 +15,7 @@ from checks.evidence.views.as_ratings import RatingsRelease
 from checks.evidence.views.shadow import absent_people, rows_in, shadow_view, shadow_views
 from checks.linkage.drawn_knowledge import knowledge_of
 from checks.linkage.knowledge import Model
-from checks.linkage.nearest import nearest_records
+from checks.linkage.nearest import Way, nearest_records
 from checks.linkage.postings import postings_of
 from checks.linkage.ranking import Ranks, rank
 from checks.linkage.rules import Rule
@@ -108,5 +108,5 @@ def nearest_profile(shadow: Case, people: np.ndarray) -> np.ndarray:
     (MovieLens 100K, padded: 6 records serve 43 people, and 4 % of the members find their own group instead of 78 %).
     """
     profiles = sp.csr_array(shadow.truth.ratings[people])
-    found = nearest_records(shadow, profiles, fill=shadow.item_means, rated_only=True)
+    found = nearest_records(shadow, profiles, way=Way(fill=shadow.item_means, rated_only=True))
     return found.ranks.best_at.astype(np.int64)

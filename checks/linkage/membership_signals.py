@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 from numba import njit
 
+from checks.linkage.dense_walk import add_lists, tables_at_once
 from checks.linkage.knowledge import Knowledge
 from checks.linkage.postings import Postings
 from checks.linkage.ranking import BLOCK_TARGETS
@@ -41,48 +42,64 @@ def _measure_signals(known: Knowledge, *, directory: Path, rule: Rule, means: np
         bool(postings.facts["dense"]), postings.levels.astype(np.float64),
     )  # fmt: skip
     out = np.zeros((len(known), len(SIGNALS)))
-    sums = np.zeros((3, postings.records))
     what = (known.indptr, known.items, known.ratings.astype(np.float64))
-    _measure_block(what, arrays, rule.weight.astype(np.float64), rule.width, means, sums, out)
+    how = (rule.weight.astype(np.float64), rule.width, means)
+    _measure_block(what, arrays, how, np.zeros((2, postings.records)), out)
     return out
 
 
 @njit(cache=True, nogil=True)
-def _measure_block(what, postings, weight, width, means, sums, out):  # type: ignore[no-untyped-def]
+def _measure_block(what, postings, how, sums, out):  # type: ignore[no-untyped-def]
     starts, items, ratings = what
     indptr, rows, codes, dense, levels = postings
-    score, there, closer = sums[0], sums[1], sums[2]
-    agree = np.zeros(len(levels))
+    weight, width, means = how
+    score, closer = sums[0], sums[1]
+    there = np.zeros(len(score))
+    at_once = tables_at_once(len(levels))
+    tables = np.empty((at_once, 2, len(levels)))
     for t in range(len(starts) - 1):
         sums[:] = 0
         whole, plain = 0.0, 0.0
-        for q in range(starts[t], starts[t + 1]):
-            item, rating = items[q], ratings[q]
-            first, last = indptr[item], indptr[item + 1]
-            from_mean = (rating - means[item]) ** 2
-            whole += weight[item]
-            plain += from_mean
-            tabled = last - first >= len(levels)
-            if tabled:
-                for code in range(len(levels)):
-                    agree[code] = math.exp(-abs(levels[code] - rating) / width)
-            for place in range(first, last):
-                record = place - first if dense else rows[place]
-                apart = levels[codes[place]] - rating
-                score[record] += weight[item] * (
-                    agree[codes[place]] if tabled else math.exp(-abs(apart) / width)
-                )
-                there[record] += 1
-                closer[record] += from_mean - apart * apart
+        for first in range(starts[t], starts[t + 1], at_once):
+            some = items[first : min(first + at_once, starts[t + 1])]
+            for number in range(len(some)):
+                item, rating = some[number], ratings[first + number]
+                from_mean = (rating - means[item]) ** 2
+                whole += weight[item]
+                plain += from_mean
+                if indptr[item + 1] - indptr[item] >= len(levels):
+                    for code in range(len(levels)):
+                        apart = levels[code] - rating
+                        tables[number, 0, code] = weight[item] * math.exp(-abs(apart) / width)
+                        tables[number, 1, code] = from_mean - apart * apart
+            if dense and len(score) >= len(levels):
+                add_lists(codes, indptr[some], tables, sums)
+                continue
+            for number in range(len(some)):
+                item, rating = some[number], ratings[first + number]
+                start, stop = indptr[item], indptr[item + 1]
+                from_mean = (rating - means[item]) ** 2
+                for place in range(start, stop):
+                    record, code = place - start if dense else rows[place], codes[place]
+                    there[record] += 1
+                    if stop - start >= len(levels):
+                        score[record] += tables[number, 0, code]
+                        closer[record] += tables[number, 1, code]
+                    else:
+                        apart = levels[code] - rating
+                        score[record] += weight[item] * math.exp(-abs(apart) / width)
+                        closer[record] += from_mean - apart * apart
+        known = starts[t + 1] - starts[t]
         best, second = -np.inf, -np.inf
         for s in score:
             if s > best:
                 best, second = s, best
             elif s > second:
                 second = s
-        spread = score.std()
-        known = starts[t + 1] - starts[t]
+        spread, closest = score.std(), closer.max()
+        present = known if dense else there.max()
+        there[:] = 0
         out[t, 0] = best / whole if whole > 0 else 0.0
         out[t, 1] = (best - second) / spread if spread > 1e-9 else 0.0
-        out[t, 2] = there.max() / known if known else 0.0
-        out[t, 3] = 1 - math.sqrt(max(0.0, 1 - closer.max() / plain)) if plain > 1e-9 else 0.0
+        out[t, 2] = present / known if known else 0.0
+        out[t, 3] = 1 - math.sqrt(max(0.0, 1 - closest / plain)) if plain > 1e-9 else 0.0

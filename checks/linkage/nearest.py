@@ -3,9 +3,10 @@
 
 Missing ratings are filled with a constant or with one value per item, so on values centred at the fill only rated items
 count: |x − y|² = |x|² + |y|² − 2xy, and xy is a sum over the posting lists of the profile's items. Nothing is ever as
-large as people × items; memory is one array of distances per worker.
+large as people × items; memory is one array of distances per worker and way to compare, and all ways share one walk.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import scipy.sparse as sp
 from numba import njit
 
 from checks.evidence.case import Case
+from checks.linkage.dense_walk import add_lists, tables_at_once
 from checks.linkage.kernel import FIELDS, rank_target
 from checks.linkage.postings import Postings, postings_of
 from checks.linkage.ranking import BLOCK_TARGETS, Ranks
@@ -36,6 +38,23 @@ class Nearest:
         return len(self.distance)
 
 
+@dataclass(frozen=True)
+class Way:
+    """Describe how profiles are compared with records.
+
+    `fill` stands for missing ratings, one value or one per item (default: the centre of the scale); with `rated_only`,
+    items the profile lacks are not compared at all. `weights` is the weight of each item's squared distance
+    (default: 1).
+    """
+
+    fill: float | np.ndarray | None = None
+    rated_only: bool = False
+    weights: np.ndarray | None = None
+
+
+BY_DISTANCE = Way()
+
+
 def nearest_records(
     case: Case,
     profiles: sp.csr_array,
@@ -44,40 +63,60 @@ def nearest_records(
     leave_out: np.ndarray | None = None,
     labels: np.ndarray | None = None,
     own_label: np.ndarray | None = None,
-    fill: float | np.ndarray | None = None,
-    rated_only: bool = False,
-    weights: np.ndarray | None = None,
+    way: Way = BY_DISTANCE,
 ) -> Nearest:
     """Find the records of a case nearest to each row of `profiles` (ratings on the case's items).
 
     `own` is each profile's own record (−1: none) and `leave_out` a record that must not be found; `labels` names the
-    records (default: their numbers) and `own_label` what counts as a hit (default: the own record). `fill` stands for
-    missing ratings, one value or one per item (default: the centre of the scale); with `rated_only`, items the profile
-    lacks are not compared at all. `weights` is the weight of each item's squared distance (default: 1).
+    records (default: their numbers) and `own_label` what counts as a hit (default: the own record).
     """
+    (found,) = nearest_by_each(
+        case, profiles, [way], own=own, leave_out=leave_out, labels=labels, own_label=own_label
+    )
+    return found
+
+
+def nearest_by_each(
+    case: Case,
+    profiles: sp.csr_array,
+    ways: Sequence[Way],
+    *,
+    own: np.ndarray | None = None,
+    leave_out: np.ndarray | None = None,
+    labels: np.ndarray | None = None,
+    own_label: np.ndarray | None = None,
+) -> list[Nearest]:
+    """Find the nearest records by each way to compare, in walks over the posting lists that several ways share."""
     postings = postings_of(case)
     no_record = np.full(profiles.shape[0], -1, dtype=np.int64)
     own = no_record if own is None else own.astype(np.int64)
     leave_out = no_record if leave_out is None else leave_out.astype(np.int64)
     labels = np.arange(postings.records) if labels is None else labels
     own_label = own if own_label is None else own_label
-    centre = (case.release.low + case.release.high) / 2 if fill is None else fill
-    filled = np.full(profiles.shape[1], centre, dtype=np.float64)
-    weights = np.ones(profiles.shape[1]) if weights is None else weights
-    norms = np.zeros(postings.records)
-    if not rated_only:
-        _add_norms(norms, _arrays(postings), filled, weights)
+    centre = (case.release.low + case.release.high) / 2
+    filled, weights = (np.empty((len(ways), profiles.shape[1])) for _ in range(2))
+    norms = np.zeros((len(ways), postings.records))
+    for number, way in enumerate(ways):
+        filled[number] = centre if way.fill is None else way.fill
+        weights[number] = 1 if way.weights is None else way.weights
+        if not way.rated_only:
+            _add_norms(norms[number], _arrays(postings), filled[number], weights[number])
+    # A published record has every item: as parts of a task graph, some hundred of them would be a hundred megabytes.
+    rows = tuple(postings.keep(array) for array in (profiles.indptr, profiles.indices, profiles.data))
     blocks = []
     for start in range(0, profiles.shape[0], BLOCK_TARGETS):
         part = slice(start, start + BLOCK_TARGETS)
-        rows = profiles[part]
-        blocks.append((rows.indptr, rows.indices, rows.data, own[part], leave_out[part], own_label[part]))
+        blocks.append((part, own[part], leave_out[part], own_label[part]))
     tables = (case.engine or Engine()).map(
-        _nearest, blocks, directory=postings.directory, filled=filled, norms=postings.keep(norms),
-        labels=postings.keep(labels.astype(np.int64)), rated_only=rated_only, weights=weights,
+        _nearest, blocks, directory=postings.directory, rows=rows, filled=filled, norms=postings.keep(norms),
+        labels=postings.keep(labels.astype(np.int64)), rated_only=np.array([way.rated_only for way in ways]),
+        weights=weights,
     )  # fmt: skip
-    table = np.concatenate(tables) if tables else np.zeros((0, len(FIELDS) + 2))
-    return Nearest(Ranks(table[:, :-2]), table[:, -2], table[:, -1])
+    table = np.concatenate(tables) if tables else np.zeros((0, len(ways), len(FIELDS) + 2))
+    return [
+        Nearest(Ranks(table[:, number, :-2]), table[:, number, -2], table[:, number, -1])
+        for number in range(len(ways))
+    ]
 
 
 def have_no_twin(raw: Case, targets: np.ndarray) -> np.ndarray:
@@ -90,23 +129,26 @@ def have_no_twin(raw: Case, targets: np.ndarray) -> np.ndarray:
 
 
 def _nearest(
-    block: tuple[np.ndarray, ...],
+    block: tuple[slice, np.ndarray, np.ndarray, np.ndarray],
     *,
     directory: Path,
+    rows: tuple[Path, ...],
     filled: np.ndarray,
     norms: Path,
     labels: Path,
-    rated_only: bool,
+    rated_only: np.ndarray,
     weights: np.ndarray,
 ) -> np.ndarray:
-    indptr, items, ratings, own, leave_out, own_label = block
+    part, own, leave_out, own_label = block
+    indptr, items, ratings = (np.load(path, mmap_mode="r") for path in rows)
+    indptr = indptr[part.start : part.start + len(own) + 1].astype(np.int64)
+    cells = slice(indptr[0], indptr[-1])
     postings = Postings(directory)
-    centred = _exact(ratings) - filled[items]
-    out = np.zeros((len(own), len(FIELDS) + 2))
+    out = np.zeros((len(own), len(rated_only), len(FIELDS) + 2))
     _nearest_block(
-        indptr.astype(np.int64), items.astype(np.int64), centred, own, leave_out, np.load(labels),
-        own_label.astype(np.int64), _arrays(postings), filled, np.load(norms), postings.people, postings.lengths,
-        rated_only, weights, out,
+        (indptr - indptr[0], items[cells].astype(np.int64), _exact(ratings[cells]), own, leave_out),
+        (np.load(labels), own_label.astype(np.int64)), _arrays(postings), (filled, weights, rated_only),
+        (np.load(norms), postings.people, postings.lengths), out,
     )  # fmt: skip
     return out
 
@@ -135,36 +177,93 @@ def _add_norms(norms, postings, filled, weights):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True, nogil=True)
-def _nearest_block(  # type: ignore[no-untyped-def]
-    starts, items, centred, own, leave_out, labels, own_label, postings, filled, norms, people, lengths,
-    rated_only, weights, out,
-):  # fmt: skip
-    indptr, rows, codes, dense, levels = postings
-    nearness = np.zeros(len(norms))
+def _nearest_block(targets, labelled, postings, ways, crowd, out):  # type: ignore[no-untyped-def]
+    starts, items, ratings, own, leave_out = targets
+    labels, own_label = labelled
+    indptr, _, codes, dense, levels = postings
+    filled, weights, _ = ways
+    norms, people, lengths = crowd
+    sums = np.empty(norms.shape)
+    at_once = tables_at_once(len(levels))
+    tables = np.empty((at_once, len(norms), len(levels)))
     no_norms = np.zeros(0, dtype=np.float32)
     for t in range(len(starts) - 1):
-        length = 0.0
-        for q in range(starts[t], starts[t + 1]):
-            length += weights[items[q]] * centred[q] * centred[q]
-        for c in range(len(norms)):
-            nearness[c] = -length - norms[c]
-        for q in range(starts[t], starts[t + 1]):
-            first, last = indptr[items[q]], indptr[items[q] + 1]
-            twice, base, weight = 2 * centred[q], filled[items[q]], weights[items[q]]
-            for place in range(first, last):
-                y = levels[codes[place]] - base
-                alike = twice * y - (y * y if rated_only else 0.0)
-                nearness[place - first if dense else rows[place]] += weight * alike
-        for c in range(len(norms)):
-            nearness[c] = np.rint(nearness[c] * GRID) / GRID
-        rank_target(
-            nearness, no_norms, lengths, people, own[t], leave_out[t], np.float32(-1), np.inf, False, out[t]
-        )
-        best = nearness.max()
-        ties, hits = 0, 0
-        for c in range(len(norms)):
-            if nearness[c] == best:
-                ties += 1
-                hits += labels[c] == own_label[t]
-        out[t, -2] = np.sqrt(max(0.0, -best))
-        out[t, -1] = hits / ties
+        for way in range(len(norms)):
+            length = 0.0
+            for q in range(starts[t], starts[t + 1]):
+                centred = ratings[q] - filled[way, items[q]]
+                length += weights[way, items[q]] * centred * centred
+            for c in range(sums.shape[1]):
+                sums[way, c] = -length - norms[way, c]
+        for first in range(starts[t], starts[t + 1], at_once):
+            some = items[first : min(first + at_once, starts[t + 1])]
+            for number in range(len(some)):
+                if indptr[some[number] + 1] - indptr[some[number]] >= len(levels):
+                    _table(some[number], ratings[first + number], levels, ways, tables[number])
+            if dense and sums.shape[1] >= len(levels):
+                add_lists(codes, indptr[some], tables, sums)
+                continue
+            for number in range(len(some)):
+                _add_list(some[number], ratings[first + number], postings, ways, tables[number], sums)
+        for way in range(len(norms)):
+            nearness = sums[way]
+            for c in range(len(nearness)):
+                nearness[c] = np.rint(nearness[c] * GRID) / GRID
+            found = out[t, way]
+            rank_target(
+                nearness,
+                no_norms,
+                lengths,
+                people,
+                own[t],
+                leave_out[t],
+                np.float32(-1),
+                np.inf,
+                False,
+                found,
+            )
+            best = nearness.max()
+            ties, hits = 0, 0
+            for c in range(len(nearness)):
+                if nearness[c] == best:
+                    ties += 1
+                    hits += labels[c] == own_label[t]
+            found[-2] = np.sqrt(max(0.0, -best))
+            found[-1] = hits / ties
+
+
+@njit(cache=True, nogil=True)
+def _add_list(item, rating, postings, ways, table, sums):  # type: ignore[no-untyped-def]
+    """Add one list; it is read off the table if it is longer than that."""
+    indptr, rows, codes, dense, levels = postings
+    start, stop = indptr[item], indptr[item + 1]
+    for way in range(len(sums)):
+        own, by_code = sums[way], table[way]
+        if stop - start < len(levels):
+            for place in range(start, stop):
+                own[place - start if dense else rows[place]] += _nearer(
+                    item, rating, levels[codes[place]], ways, way
+                )
+        elif dense:
+            for place in range(start, stop):
+                own[place - start] += by_code[codes[place]]
+        else:
+            for place in range(start, stop):
+                own[np.uint32(rows[place])] += by_code[codes[place]]
+
+
+@njit(cache=True, nogil=True)
+def _nearer(item, rating, level, ways, way):  # type: ignore[no-untyped-def]
+    """Return how much nearer a record's rating of an item makes it to this rating."""
+    filled, weights, rated_only = ways
+    base = filled[way, item]
+    y = level - base
+    return weights[way, item] * (2 * (rating - base) * y - (y * y if rated_only[way] else 0.0))
+
+
+@njit(cache=True, nogil=True)
+def _table(item, rating, levels, ways, table):  # type: ignore[no-untyped-def]
+    """Table this for every code, by each way to compare."""
+    for code in range(len(levels)):
+        for way in range(len(ways[0])):
+            table[way, code] = _nearer(item, rating, levels[code], ways, way)

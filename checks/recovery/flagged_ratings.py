@@ -19,7 +19,7 @@ from numba import njit
 
 from checks.evidence.case import Case
 from checks.evidence.groups import GroupBlock
-from checks.evidence.rating_levels import RatingLevels
+from checks.evidence.rating_levels import RatingLevels, reads_as
 from checks.recovery.gain import SMALL_HEADS, Gain, gain_of_few
 from checks.recovery.low_rank_fit import Fit
 from checks.recovery.outlying_cells import Fitted
@@ -89,9 +89,9 @@ class HiddenFits:
             return
         rest = table.copy()
         rest[groups - start, items] = np.nan
-        above = rest - self.fits[0].mean
-        count = np.maximum((~np.isnan(above)).sum(axis=1), 1)
-        level = np.nansum(above, axis=1) / count  # robust fits leave out groups whose level is unusual
+        level = levels_of_rows(
+            rest, self.fits[0].mean[None, :]
+        )  # robust fits leave out groups of unusual levels
         yield self.fits[0].mean[items] + level[groups - start]
         for fit in self.fits:
             yield self.fitted(fit, start, rest)[groups - start, items]
@@ -134,7 +134,7 @@ class FlaggedRatings:
         if sole is None or not len(sole.truth):
             return
         release = self._case.release
-        level, row = _levels(table - fitted), sole.groups - start
+        level, row = levels_of_rows(table, fitted), sole.groups - start
         guess = np.clip(fitted[row, sole.items] + level[row], release.low, release.high)
         score = np.abs(sole.values - guess) * self._case.members[sole.groups]
         first = _largest(score, max(SMALL_HEADS))
@@ -163,12 +163,14 @@ class FlaggedRatings:
     ) -> None:
         """Count per owner (a group or a person) and size the cells, and those each reading and each guess has right."""
         order, rank = _largest_of_runs(score, runs(owner)[1], max(self._sizes))
-        right = self._right(sole, order, guess)
-        for of_size, size in zip(counts, self._sizes, strict=True):
-            some = order[rank < size]
-            who, starts = runs(owner[some])
-            columns = (*right[:, rank < size], np.ones(len(some)))
-            of_size[:, who] = [np.add.reduceat(one, starts[:-1], dtype=np.float64) for one in columns]
+        release, levels = self._case.release, self._levels
+        _count_right(
+            (order, rank, owner, np.array(self._sizes)),
+            (guess, sole.truth, np.array([sole.values, *sole.hidden], np.float64), np.array(sole.means)),
+            self._case.members[sole.groups],
+            (release.low, release.high, levels.lowest, levels.half, levels.has_levels),
+            counts,
+        )
 
     def gains(self, number: int, name: str) -> list[Gain]:
         """Return the gains of one fit: small heads, each reading, against the best guess."""
@@ -199,12 +201,49 @@ class FlaggedRatings:
         return groups, people
 
 
-def _levels(rest: np.ndarray) -> np.ndarray:
-    """Return the mean of each row over the cells that are not NaN; 0 without any."""
-    gaps = np.isnan(rest)
-    if not gaps.any():
-        return rest.sum(axis=1) / np.int64(rest.shape[1])
-    return np.where(gaps, 0, rest).sum(axis=1) / np.maximum((~gaps).sum(axis=1), 1)
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def levels_of_rows(table, fitted):  # type: ignore[no-untyped-def]
+    """Return the mean of each row above its fitted values (or above one row of these for all), over the cells that are
+    published; 0 without any."""
+    levels = np.zeros(len(table))
+    for row in range(len(table)):
+        own, guess = table[row], fitted[min(row, len(fitted) - 1)]
+        total, number = 0.0, 0
+        for item in range(len(own)):
+            above = own[item] - guess[item]
+            there = above == above  # NaN where nothing is published
+            total += float(above) if there else 0.0
+            number += there
+        levels[row] = total / max(number, 1)
+    return levels
+
+
+@njit(cache=True, nogil=True)
+def _count_right(chosen, guesses, members, scale, counts):  # type: ignore[no-untyped-def]
+    """Add to the counts (sizes × columns × owners) which readings and which guesses of the chosen cells are right, and
+    the cells themselves, as `FlaggedRatings._right` marks them."""
+    order, rank, owner, sizes = chosen
+    fitted, truth, values, means = guesses
+    low, high, lowest, half, has_levels = scale
+    right = np.empty(counts.shape[1], np.bool_)
+    right[-1] = True
+    for n in range(len(order)):
+        cell = order[n]
+        column = 0
+        for kind in range(len(values)):
+            rest = values[kind, cell] - fitted[cell]
+            for times in (1, 2, members[cell]):
+                read = min(max(fitted[cell] + times * rest, low), high)
+                right[column] = reads_as(read, truth[cell], 1, lowest, half, has_levels)
+                column += 1
+        for kind in range(len(means)):
+            read = min(max(means[kind, cell], low), high)
+            right[column] = reads_as(read, truth[cell], 1, lowest, half, has_levels)
+            column += 1
+        for size in range(len(sizes)):
+            if rank[n] < sizes[size]:
+                for column in range(len(right)):
+                    counts[size, column, owner[cell]] += right[column]
 
 
 def _largest(score: np.ndarray, size: int) -> np.ndarray:

@@ -5,7 +5,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from checks.attacks import nearest_record
@@ -15,7 +15,7 @@ from checks.evidence.truth import Truth
 from checks.evidence.views.raw import RawRelease, raw_view
 from checks.linkage import nearest
 from checks.linkage.item_weights import item_weights
-from checks.linkage.nearest import have_no_twin, nearest_records
+from checks.linkage.nearest import Way, have_no_twin, nearest_by_each, nearest_records
 from checks.registry import registered
 
 NO = np.nan
@@ -73,11 +73,11 @@ def test_distances_by_hand(six):
 def test_distances_over_rated_items_and_with_another_fill(six):
     people = all_people(six)[[4]]  # rated item 2 with 3 and item 3 with 2
     ratings, own = six.truth.ratings[people], six.record_of(people)
-    rated = nearest_records(six, ratings, own=own, rated_only=True)
+    rated = nearest_records(six, ratings, own=own, way=Way(rated_only=True))
     assert rated.distance**2 == pytest.approx([0.25])
     # Fill 5, 4, 3, 3: the person is 5, 4, 3, 2. Group 0 (4.7, 4, 3, 3) is .09 + 1 away, group 1 (5, 1.5, 3.5, 2)
     # 6.25 + .25.
-    filled = nearest_records(six, ratings, own=own, fill=np.array([5.0, 4, 3, 3]))
+    filled = nearest_records(six, ratings, own=own, way=Way(np.array([5.0, 4, 3, 3])))
     assert filled.distance**2 == pytest.approx([1.09])
     assert (filled.ranks.top.tolist(), filled.hit.tolist()) == ([0], [0])
     assert filled.ranks.group_rank.tolist() == [2]
@@ -86,11 +86,13 @@ def test_distances_over_rated_items_and_with_another_fill(six):
 def test_weighted_distances_by_hand(six):
     people = all_people(six)[[1, 4]]  # 2, 0, 0, 0 and 0, 0, 0, −1 around the centre
     weights = np.array([1.0, 2, 0, 3])
-    found = nearest_records(six, six.truth.ratings[people], own=six.record_of(people), weights=weights)
+    found = nearest_records(
+        six, six.truth.ratings[people], own=six.record_of(people), way=Way(weights=weights)
+    )
     # To 1.7, 1, 0, 0: .09 + 2 · 1. To 0, −1.5, .5, −1: 2 · 2.25; the other group is 1.7² + 2 + 3 away.
     assert found.distance**2 == pytest.approx([2.09, 4.5])
     rated = nearest_records(
-        six, six.truth.ratings[people], own=six.record_of(people), weights=weights, rated_only=True
+        six, six.truth.ratings[people], own=six.record_of(people), way=Way(weights=weights, rated_only=True)
     )
     assert rated.distance**2 == pytest.approx([0.09, 0])
 
@@ -203,30 +205,30 @@ ratings_tables = st.integers(1, 6).flatmap(
 )
 
 
+EVERYBODY_RATED_EVERYTHING = np.random.default_rng(6).integers(1, 6, (7, 4)).astype(float)
+
+
 @settings(max_examples=25, deadline=None)
-@given(ratings_tables, st.booleans(), st.integers(1, 3))
-def test_nearest_matches_brute_force_for_any_blocks(table, rated_only, block):
+@given(ratings_tables, st.lists(st.booleans(), min_size=1, max_size=5), st.integers(1, 3))
+@example(EVERYBODY_RATED_EVERYTHING, [True, False, True], 2)
+@example(EVERYBODY_RATED_EVERYTHING, [False, True, False, True, False], 7)
+def test_nearest_matches_brute_force_for_any_blocks_and_ways(table, rated_only, block):
     table = np.array(table)
     case = raw_case(table)
     fill, weights = np.linspace(2, 4, table.shape[1]), np.linspace(1, 3, table.shape[1])
+    ways = [Way(fill + number / 8, only, weights) for number, only in enumerate(rated_only)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nearest, "BLOCK_TARGETS", block)
         own = np.arange(len(table))
-        found = nearest_records(
-            case,
-            sp.csr_array(case.truth.ratings),
-            own=own,
-            fill=fill,
-            rated_only=rated_only,
-            weights=weights,
-        )
+        by_each = nearest_by_each(case, sp.csr_array(case.truth.ratings), ways, own=own)
     there = ~np.isnan(table)
-    filled = np.where(there, table, fill)
-    apart = weights * (filled[:, None] - filled[None]) ** 2
-    squares = (apart * there[:, None] if rated_only else apart).sum(axis=2)
-    assert found.distance**2 == pytest.approx(squares.min(axis=1), abs=1e-5)
-    ties = (np.abs(squares - squares.min(axis=1)[:, None]) < 1e-7).sum(axis=1)
-    assert found.hit == pytest.approx(1 / ties)  # the own record is at distance 0
+    for way, found in zip(ways, by_each, strict=True):
+        filled = np.where(there, table, way.fill)
+        apart = weights * (filled[:, None] - filled[None]) ** 2
+        squares = (apart * there[:, None] if way.rated_only else apart).sum(axis=2)
+        assert found.distance**2 == pytest.approx(squares.min(axis=1), abs=1e-5)
+        ties = (np.abs(squares - squares.min(axis=1)[:, None]) < 1e-7).sum(axis=1)
+        assert found.hit == pytest.approx(1 / ties)  # the own record is at distance 0
 
 
 def test_no_record_and_no_profile():

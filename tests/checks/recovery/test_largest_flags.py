@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import scipy.sparse as sp
 
-from checks.recovery.flagged_ratings import _largest, _largest_of_runs, _levels
+from checks.recovery.flagged_ratings import _largest, _largest_of_runs, levels_of_rows
 from checks.recovery.member_links import find_rated_flags
 from checks.recovery.rating_model import RatingModel, Ridge
 
@@ -35,9 +35,10 @@ def test_largest_scores_of_all():
 
 
 def test_level_of_a_group_leaves_out_what_is_not_published():
-    rest = np.array([[1, 3], [2, np.nan], [np.nan, np.nan]], np.float32)
-    assert _levels(rest).tolist() == [2, 2, 0]
-    assert _levels(rest[:1]).tolist() == [2]
+    table = np.array([[2, 5], [3, np.nan], [np.nan, np.nan]], np.float32)
+    for_all, of_each = np.array([[1, 2]], np.float32), np.array([[0, 1], [3, 0], [1, 1]], np.float32)
+    assert levels_of_rows(table, for_all).tolist() == [2, 2, 0]
+    assert levels_of_rows(table, of_each).tolist() == [3, 0, 0]
 
 
 def test_rated_flags_of_groups_and_members():
