@@ -28,7 +28,7 @@ from tasks import methods
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
 from tasks.data.approval import awaits_approval, begin_run, is_approved, require_same
-from tasks.engine import Engine, engine, engine_on_demand
+from tasks.engine import Engine, workers_for
 from tasks.errors import room_in
 from tasks.keys import NoiseKey, OwnerKey
 from tasks.progress import Progress, StepProgress, log_progress
@@ -241,13 +241,11 @@ def run_step(
             log.info("%s %s is published already; its steps' results stay", config.release.name, snapshot)
         else:
             begin_run(config, snapshot, store)
-        with reported(config, snapshot, store, name), _workers(store, published) as workers:
+        with (
+            reported(config, snapshot, store, name),
+            workers_for(store.storage.exchange, published) as workers,
+        ):
             return plan_anew(attempt, config, snapshot, store)
-
-
-def _workers(store: Store, published: bool) -> contextlib.AbstractContextManager[Engine]:
-    """Return the workers; of what is published the results are mostly there, and nobody has to compute."""
-    return (engine_on_demand if published else engine)(exchange=store.storage.exchange)
 
 
 def run(
@@ -260,8 +258,7 @@ def run(
 ) -> dict[str, Any]:
     """Run all steps in order, as `murmur run` does; `seconds` collects CPU time by step.
 
-    Raises Refused when the gate refuses the release, or a person must approve it and has not done so, and where the
-    snapshot was published from another source or with other settings."""
+    Raises Refused by the gate, without an approval, and where another source or other settings were published."""
     from tasks.series.repeated import is_already_published
     from tasks.series.replanning import plan_anew
     from tasks.series.under_way import under_way
@@ -282,7 +279,7 @@ def run(
         if not published:
             begin_run(config, snapshot, store)
         (progress or log_progress)("workers", 0, 1)  # their start takes seconds; the first step follows
-        with reported(config, snapshot, store), _workers(store, published) as workers:
+        with reported(config, snapshot, store), workers_for(store.storage.exchange, published) as workers:
             (progress or log_progress)("workers", 1, 1)
             return plan_anew(attempt, config, snapshot, store)
 
