@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks.stages import own, total
 
 COLOURS = ("#1b6ca8", "#d1603d", "#4a8f3c", "#8757a6", "#a88a1b", "#3aa6a6", "#b0446f", "#666666")
+MOST_NAMES = 5  # in a legend among the lines
 MOST_TICKS = 24  # with more places the axis chooses
 LEAST_SHOWN = 0.02  # of the whole, at the largest size: shorter stages only crowd the plot
 
@@ -80,7 +81,9 @@ def lines(
     axes.set(xlabel=xlabel, ylabel=ylabel, ylim=(1.1 * lowest, None))
     if longest <= MOST_TICKS:
         axes.set_xticks(range(1, longest + 1))
-    axes.legend(frameon=False, fontsize=8)
+    # Many names beside the lines, where they cover nothing.
+    beside = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)} if len(values) > MOST_NAMES else {}
+    axes.legend(frameon=False, fontsize=8, **beside)
     _save(figure, path, command)
 
 

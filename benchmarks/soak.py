@@ -70,9 +70,14 @@ OF_ONE = (
 )  # fmt: skip
 
 
+def is_stack(runs: list[dict[str, Any]]) -> bool:
+    return "airflow_bytes" in runs[0]
+
+
 def words_of(runs: list[dict[str, Any]]) -> dict[str, str]:
     """Return the figures that were counted, with their names."""
-    return {name: words for name, words in (WORDS | IN_THE_STACK).items() if name in runs[0]}
+    known = WORDS | IN_THE_STACK if is_stack(runs) else WORDS
+    return {name: words for name, words in known.items() if name in runs[0]}
 
 
 def ratio_of_halves(values: Sequence[float]) -> float | None:
@@ -166,12 +171,17 @@ def show(runs: list[dict[str, Any]]) -> str:
 
 
 def draw(runs: list[dict[str, Any]], path: Path, command: str) -> None:
-    """Draw every figure as a share of its last value over the number of releases."""
+    """Draw figures as shares of their last values over the number of releases; of the stack all that are bytes."""
     shown = {}
     for name, words in words_of(runs).items():
         values = [float(run[name]) for run in runs]
         values = smooth(values) if name in OF_ONE else values
-        if name not in ("open_files", "temporary_files"):
+        drawn = (
+            name.endswith("_bytes")
+            if "airflow_bytes" in runs[0]
+            else name not in ("open_files", "temporary_files")
+        )
+        if drawn:
             shown[words] = [value / max(values[-1], 1e-9) for value in values]
     lines(path, shown, ylabel="share of the value after the last", command=command, xlabel="releases")
 

@@ -1,4 +1,7 @@
-"""Move the clock back: between two runs, in the middle of one, and beside Dask's certificates (libfaketime)."""
+"""Move the clock back, between two runs and in the middle of one (libfaketime).
+
+Without Dask's workers: its event loops, with this library loaded, spin and get nothing done, moved clock or not.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +30,18 @@ def faked(ground: Ground, temp: Path, offset: Path, **more: str) -> dict[str, st
 
 def campaign(ground: Ground, rounds: int, steps: Sequence[str] = tuple(BACK)) -> None:
     """Move the clock in the middle of runs, and between two runs of one series."""
-    for number in range(rounds):
+    for _ in range(rounds):
         for words in steps:
-            in_the_middle(ground, number, words, BACK[words])
+            in_the_middle(ground, words, BACK[words])
             between(ground, words, BACK[words])
 
 
-def in_the_middle(ground: Ground, number: int, words: str, offset: str) -> None:
+def in_the_middle(ground: Ground, words: str, offset: str) -> None:
     temp = ground.temp()
     store, file = ground.new_store(), temp / "offset"
     file.write_text("+0")
     step = ground.rng.choice(STEPS[1:])
-    environment = faked(ground, temp, file, MURMUR_WORKERS=str(1 + number % 2))
+    environment = faked(ground, temp, file)
     with subprocess.Popen(
         ground.command(store),
         env=environment,

@@ -156,7 +156,7 @@ def kill(ground: Ground, world: Disturbed, name: str) -> None:
     os.kill(find(world.stack), signal.SIGKILL)
     begun = time.monotonic()
     try:
-        state = world.stack.client.wait(DAG, run_id, LONGEST_SECONDS)
+        state = end_of(world.stack, run_id)
     except (StackError, httpx.HTTPError):
         trial.recovered_by = "a restart of the stack, the run cleared"
         trial.orphans += world.restart()
@@ -173,7 +173,20 @@ def kill(ground: Ground, world: Disturbed, name: str) -> None:
 
 
 def run_again(stack: Stack) -> str:
-    return stack.client.wait(DAG, stack.client.trigger(DAG, LOGICAL_DATE), LONGEST_SECONDS)
+    return end_of(stack, stack.client.trigger(DAG, LOGICAL_DATE))
+
+
+def end_of(stack: Stack, run_id: str) -> str:
+    """Wait for the end of a run; a busy machine may leave a request without an answer, which is not the end."""
+    deadline = time.monotonic() + LONGEST_SECONDS
+    while True:
+        try:
+            return stack.client.wait(DAG, run_id, LONGEST_SECONDS)
+        except StackError:
+            time.sleep(1.0)
+            stack.check()
+            if time.monotonic() > deadline:
+                raise
 
 
 def await_step(stack: Stack, step: str) -> None:

@@ -50,7 +50,7 @@ def _measured(manifest: dict[str, Any]) -> Iterator[Problem]:
     yield int(counts.get("users") != 0), "counts of people in a release that is about nobody"
     yield (
         int((withheld.get("users"), withheld.get("items"), withheld.get("why")) != (0, 0, "")),
-        "counts of withheld people or items, which only the data can tell",
+        "counts of withheld people or items, which only the data can show",
     )
     yield int(manifest["series"] != "unchecked" or "as_of" in manifest), "claims about a series of groups"
     lines = manifest.get("checks", [])

@@ -56,7 +56,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Histogram:
-    """Hold a histogram: bars by name of the series, tick marks, and what a reader of the page alone is told."""
+    """Hold a histogram: bars by name of the series, tick marks, and what a reader of the page alone sees."""
 
     title: str
     x: str

@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> CommandResult:
-    """Withdraw the newest offered revision of the snapshot; tell Airflow, where one is configured."""
+    """Withdraw the newest offered revision of the snapshot; inform Airflow, where one is configured."""
     from tasks.series.withdrawal import withdraw
     from tasks.stack.announce import announce
     from tasks.store import Store

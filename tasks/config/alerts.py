@@ -1,4 +1,4 @@
-"""[alerts]: whom Airflow tells that a release was refused, failed, waits for approval, has not arrived, or cannot be
+"""[alerts]: whom Airflow informs that a release was refused, failed, waits for approval, has not arrived, or cannot be
 made any more soon."""
 
 import re

@@ -1,7 +1,7 @@
 """Open a published release with earlier ones of its series, and put them into the order of publication.
 
 Every release has all groups of those before it, unchanged, so the order follows from the groups; snapshot dates do not
-tell it, since past snapshots can be released later.
+show it, since past snapshots can be released later.
 """
 
 import hashlib

@@ -114,7 +114,7 @@ def _oldest_first(opened: Opened, sets: list[bytes], listed: int) -> list[bytes]
     if len(possible) != 1:
         raise UsageError(
             f"its new groups are of {len(sets)} cohorts, so a release before it is not given, and their items do not "
-            "tell which of them are older",
+            "show which of them are older",
             where=str(opened.place),
             remedy="give the releases between as well; where one of them was withdrawn, leave --earlier out",
         )

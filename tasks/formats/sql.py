@@ -1,7 +1,7 @@
 """Read ratings from a database through SQLAlchemy: [source.sql] has its address and a query.
 
 A cursor of the server streams the rows, in one read-only transaction, so that one state of the database is read. A
-database has no modification time. What tells whether results of an earlier read can be used again is the answer to
+database has no modification time. What shows whether results of an earlier read can be used again is the answer to
 `source.sql.version`, else a digest of all rows.
 
 Messages never quote what the database says about data: it may be a user id.

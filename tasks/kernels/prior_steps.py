@@ -32,7 +32,7 @@ RATING_VARIANCE = 0.8
 LEVEL_VARIANCE = 0.15
 # Items with a prior deviate from it from 0.4 · level_only_below raters on, with 2 · level_only_below further phantoms
 # where they are fewer than that. With the defaults these are 140 phantoms from 20 raters on: an attacker who knows the
-# ratings of the 19 others and the taste p of the last one tells like from dislike (±1) by a distance of
+# ratings of the 19 others and the taste p of the last one can distinguish like from dislike (±1) by a distance of
 # 2 √(pᵀΣ⁻¹p / (140 · 0.8)) standard deviations, 0.53 on average over raters (pᵀΣ⁻¹p = rank 8). That is an area of
 # Φ(0.53 / √2) = 0.65, the limit of the check `sybil`.
 FEWEST_SHARE = 0.4

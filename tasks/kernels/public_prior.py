@@ -1,7 +1,7 @@
 """Compute a prior for an item model from published group profiles: item levels and item factors.
 
 In a series each cohort has a model of its own, fitted on the cohort's ratings alone. Earlier releases of the same
-population tell what items have in common. Whatever is computed from them is post-processing of public data: it costs no
+population show what items have in common. Whatever is computed from them is post-processing of public data: it costs no
 privacy, and nobody's ratings are used twice. The cohort's model is shrunk towards this prior instead of towards zero.
 
 Profiles are groups × items, read in blocks. Each value is modelled as

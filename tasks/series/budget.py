@@ -85,7 +85,7 @@ def _remedy(per: str) -> str:
 
 
 def digest_of_tokens(tokens: Collection[bytes]) -> str:
-    """Return what tells one block-list from another."""
+    """Return what distinguishes one block-list from another."""
     return hashlib.sha256(b"".join(sorted(tokens))).hexdigest()
 
 

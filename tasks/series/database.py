@@ -264,7 +264,7 @@ def _read_key(database: Database, path: Path) -> bytes:
 
 
 def _mark(key: bytes) -> str:
-    """Return what tells a key from others and does not give it away."""
+    """Return what distinguishes a key from others and does not disclose it."""
     return hashlib.sha256(b"murmur ledger key\0" + key).hexdigest()
 
 

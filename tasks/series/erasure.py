@@ -5,7 +5,7 @@ whole: each release that offers it becomes a tombstone, and a repaired revision 
 they can be pooled (tasks/series/pooling.py). The ledger keeps a keyed digest that blocks the person for ever.
 
 Order: a record of what is to be done (by keyed digests) → ledger → tombstones → repaired releases → the owner's files →
-certificate. Every part may be repeated; `resume` completes what a crash left, without being told the ids again.
+certificate. Every part may be repeated; `resume` completes what a crash left, without being given the ids again.
 """
 
 import secrets

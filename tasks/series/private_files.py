@@ -45,7 +45,7 @@ class Cleaned:
 def find_ids(directories: Iterable[Path], tokens: AbstractSet[bytes], tokens_of: Tokens) -> set[str]:
     """Return the source ids in tables below these directories whose token is one of `tokens`.
 
-    After a crash the ledger knows the erased person by the token alone; the files still tell who that is.
+    After a crash the ledger knows the erased person by the token alone; the files still name that person.
     """
     found: set[str] = set()
     for directory in directories:

@@ -42,7 +42,7 @@ OWNER_FILES = (
     "spent.json",
     "report.html",  # with figures that the public one must not have
 )
-ENTRY = "ledger"  # the directory of what the ledger is to be told; gone once it has been
+ENTRY = "ledger"  # the directory of what the ledger is to record; gone once it has
 
 Progress = Callable[[int, int], None]
 
@@ -187,7 +187,7 @@ def _recover(ledger: Ledger, store: Store) -> list[str]:
         if _is_in_place(published, release):
             if not has_entry(kept):
                 raise MurmurError(
-                    "a release is public, and what the ledger must be told about it is gone",
+                    "a release is public, and what the ledger must record about it is gone",
                     where=str(kept),
                     remedy="restore this directory from a backup; nothing is published before that",
                 )

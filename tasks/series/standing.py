@@ -163,7 +163,7 @@ def _from_source(
     people = read_people(config.source, day)
     if people.first is None or people.seconds is None:
         raise UsageError(
-            "the source has no times, so when people came is not known, and fewer than two releases tell it",
+            "the source has no times, so when people came is not known, and fewer than two releases show it",
             where="source.columns.timestamp",
             remedy="name the column of times, or publish two releases first",
         )

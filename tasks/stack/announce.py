@@ -74,7 +74,7 @@ def _password(user: str) -> str:
 
 
 def _not_sent(why: str, event: dict[str, Any]) -> str:
-    """Say that consumers do not know yet, and which command tells them."""
+    """Say that consumers do not know yet, and which command informs them."""
     extra = event["extra"]
     name = event["asset"].removeprefix("murmur://")
     conf = json.dumps({"snapshot": extra["snapshot"], "reason": extra["reason"]}, ensure_ascii=False)

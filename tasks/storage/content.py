@@ -1,4 +1,4 @@
-"""Identify files by content, and tell without reading them whether they were changed."""
+"""Identify files by content, and detect changes without reading them."""
 
 import contextlib
 import errno

@@ -1,4 +1,4 @@
-"""Test how the soak tells linear growth from faster growth, and that it counts what is there."""
+"""Test that the soak distinguishes linear from faster growth, and that it counts what is there."""
 
 import argparse
 import tomllib

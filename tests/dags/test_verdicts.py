@@ -360,7 +360,7 @@ REFUSAL = {
     ],
 )
 def test_note(outcome, verdict, failed, expected):
-    """The note of a run tells a refusal from a fault."""
+    """The note of a run distinguishes a refusal from a fault."""
     from murmur_pages.run_notes import note
 
     text = note(outcome, verdict, failed)

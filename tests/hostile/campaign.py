@@ -207,7 +207,7 @@ def _compiled() -> list[str]:
 
 
 def _kind(problem: BaseException) -> str:
-    """Return what tells findings apart: the exception and the last line of ours that was running."""
+    """Return what distinguishes findings: the exception and the last line of ours that was running."""
     import traceback
 
     frames = traceback.extract_tb(problem.__traceback__)

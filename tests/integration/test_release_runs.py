@@ -487,7 +487,7 @@ def test_withdrawal(world):
 
 
 def test_withdrawal_on_the_command_line_is_announced(world, monkeypatch):
-    """`murmur withdraw` sends the same event through the API, where it is told of this Airflow."""
+    """`murmur withdraw` sends the same event through the API, where it knows this Airflow."""
     monkeypatch.setenv("MURMUR_AIRFLOW", world.stack.url)
     monkeypatch.setenv("MURMUR_AIRFLOW_PASSWORD_FILE", str(password_file(world.stack.state)))
     extra = {"state": "withdrawn", "snapshot": str(SNAPSHOTS[2]), "reason": "told twice"}

@@ -1,8 +1,8 @@
 """Write the verdict into the note of a run when it ends, where the list of runs and the page of a run show it.
 
-A task cannot do that: Airflow gives tasks no way to change their run. The scheduler can, and tells listeners of a run's
-end while it holds the run in a session. What `validate` passed on is read from Airflow's database, so the scheduler
-needs no access to the store. A note that a person has written stays.
+A task cannot do that: Airflow gives tasks no way to change their run. The scheduler can, and informs listeners of a
+run's end while it holds the run in a session. What `validate` passed on is read from Airflow's database, so the
+scheduler needs no access to the store. A note that a person has written stays.
 """
 
 from typing import Any

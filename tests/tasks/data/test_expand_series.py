@@ -107,7 +107,7 @@ def test_cohorts_of_a_withdrawn_release_that_cannot_be_told_apart(tmp_path, caps
     )
     code, answer, _ = run(capsys, third, "--to", "csv", tmp_path / "out.csv", "--earlier", first)
     assert code == 2
-    assert "do not tell which of them are older" in answer["error"]["what"]
+    assert "do not show which of them are older" in answer["error"]["what"]
 
 
 def test_what_is_not_an_earlier_release_is_refused_with_the_reason(tmp_path, capsys):

@@ -195,7 +195,7 @@ def test_recovery_needs_the_owners_copy(tmp_path, store, january, monkeypatch):
         publish_candidate(place, store, FEBRUARY)
     monkeypatch.undo()
     shutil.rmtree(store.root / "private" / "films" / FEBRUARY / "ledger")
-    with pytest.raises(MurmurError, match="must be told about it is gone"):
+    with pytest.raises(MurmurError, match="must record about it is gone"):
         recover(store, POPULATION)
 
 
