@@ -204,6 +204,11 @@ def engine(workers: int | None = None, *, exchange: Exchange | None = None) -> I
                 yield Engine(client)
 
 
+def workers_for(exchange: Exchange | None, published: bool) -> contextlib.AbstractContextManager[Engine]:
+    """Return the workers of a run; of what is published the results are mostly there, and nobody has to compute."""
+    return (engine_on_demand if published else engine)(exchange=exchange)
+
+
 @contextlib.contextmanager
 def engine_on_demand(*, exchange: Exchange | None = None) -> Iterator[Engine]:
     """Return an engine like `engine`, whose workers are started or reached when the first block is computed.

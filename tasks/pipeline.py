@@ -28,7 +28,7 @@ from tasks import methods
 from tasks.config import ReleaseConfig
 from tasks.config.base import Settings
 from tasks.data.approval import awaits_approval, is_approved, require_same
-from tasks.engine import Engine, engine, engine_on_demand
+from tasks.engine import Engine, workers_for
 from tasks.errors import room_in
 from tasks.keys import NoiseKey, OwnerKey
 from tasks.progress import Progress, StepProgress, log_progress
@@ -237,13 +237,11 @@ def run_step(
     with errors_addressed(), begun(config, snapshot, store) as published:
         if published:
             log.info("%s %s is published already; its steps' results stay", config.release.name, snapshot)
-        with reported(config, snapshot, store, name), _workers(store, published) as workers:
+        with (
+            reported(config, snapshot, store, name),
+            workers_for(store.storage.exchange, published) as workers,
+        ):
             return plan_anew(attempt, config, snapshot, store)
-
-
-def _workers(store: Store, published: bool) -> contextlib.AbstractContextManager[Engine]:
-    """Return the workers; of what is published the results are mostly there, and nobody has to compute."""
-    return (engine_on_demand if published else engine)(exchange=store.storage.exchange)
 
 
 def run(
@@ -256,8 +254,7 @@ def run(
 ) -> dict[str, Any]:
     """Run all steps in order, as `murmur run` does; `seconds` collects CPU time by step.
 
-    Raises Refused when the gate refuses the release, or a person must approve it and has not done so, and where the
-    snapshot was published from another source or with other settings."""
+    Raises Refused by the gate, without an approval, and where another source or other settings were published."""
     from tasks.series.repeated import begun
     from tasks.series.replanning import plan_anew
 
@@ -274,7 +271,7 @@ def run(
 
     with begun(config, snapshot, store) as published:
         (progress or log_progress)("workers", 0, 1)  # their start takes seconds; the first step follows
-        with reported(config, snapshot, store), _workers(store, published) as workers:
+        with reported(config, snapshot, store), workers_for(store.storage.exchange, published) as workers:
             (progress or log_progress)("workers", 1, 1)
             return plan_anew(attempt, config, snapshot, store)
 

@@ -14,6 +14,7 @@ from filelock import FileLock
 from checks.evidence import source_matrix as matrix
 from tasks import methods, pipeline
 from tasks.data import profiles
+from tasks.engine import engine
 from tasks.errors import DiskFull, Refused, UsageError
 from tasks.store import Store, digest, read_json, write_json
 from tests.conftest import SNAPSHOT
@@ -267,7 +268,7 @@ def test_full_disk_while_judging_is_no_verdict(made, tmp_path, monkeypatch):
 def test_candidate_changed_after_the_gate_is_refused(made, tmp_path, mended):
     config, _ = made("predictive-padded")
     store = Store(tmp_path)
-    with pipeline.engine() as here:
+    with engine() as here:
         run = pipeline.open_run(config, SNAPSHOT, store, here, lambda *_: None)
         candidate = Path(pipeline.execute("validate", run)["path"]) / "candidate"
         (candidate / "README.md").write_text("something else")
@@ -283,7 +284,7 @@ def test_candidate_changed_after_the_gate_is_refused(made, tmp_path, mended):
 @pytest.mark.slow
 def test_verdict_of_other_code_is_not_reused(made, tmp_path, monkeypatch):
     config, _ = made("predictive-padded")
-    with pipeline.engine() as here:
+    with engine() as here:
         pipeline.execute(
             "validate", pipeline.open_run(config, SNAPSHOT, Store(tmp_path), here, lambda *_: None)
         )

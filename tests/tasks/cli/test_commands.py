@@ -234,7 +234,9 @@ def test_a_source_that_cannot_be_read_is_refused_before_anything_starts(
     made, said, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setattr("tasks.pipeline.run", lambda *arguments, **more: pytest.fail("a step was run"))
-    monkeypatch.setattr("tasks.pipeline.engine", lambda *arguments: pytest.fail("workers were started"))
+    monkeypatch.setattr(
+        "tasks.pipeline.workers_for", lambda *arguments, **more: pytest.fail("workers were started")
+    )
     if made is not None:
         (tmp_path / "ratings.csv").write_text(made)
     config = tmp_path / "films.toml"

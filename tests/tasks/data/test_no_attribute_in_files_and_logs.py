@@ -15,6 +15,7 @@ import pytest
 from tasks import formats, pipeline
 from tasks.cli import main
 from tasks.config import Source, load
+from tasks.engine import engine
 from tasks.store import Store
 from tests.conftest import SNAPSHOT
 
@@ -69,7 +70,7 @@ def made(tmp_path_factory):
         try:
             pipeline.run(load(config), SNAPSHOT, store, progress=lambda *report: lines.append(str(report)))
             # What Airflow passes between tasks: the references of all steps, which are there already.
-            with pipeline.engine() as here:
+            with engine() as here:
                 release = pipeline.open_run(load(config), SNAPSHOT, store, here, lambda *_: None)
                 lines.append(
                     json.dumps([pipeline.execute(s, release) for s in ("ingest", "evaluate", "validate")])

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tasks.data.ratings import Side
 from tasks.series.cohort import SeriesParams, _strata, due_before, merge_small_strata
 
 
@@ -53,7 +54,8 @@ def test_a_person_who_came_on_the_day_of_a_snapshot_belongs_to_the_next_stratum(
     """Sources may end before the day; a person who is missing there would break a group of the earlier stratum."""
     day, hours = datetime.datetime(2026, 2, 1, tzinfo=datetime.UTC).timestamp(), 3600
     times = np.array([day - hours, day + hours, day + 48 * hours])
-    ratings = SimpleNamespace(timestamps=times, by_user=SimpleNamespace(indptr=np.arange(4)))
+    side = Side(np.arange(4), np.zeros(3, np.int32), np.ones(3, np.float32), 1)
+    ratings = SimpleNamespace(timestamps=times, by_user=side)
     found = _strata(
         params(min_cohort=1), ratings, np.ones(3, bool), datetime.date(2026, 3, 1), {"2026-01-01"}
     )
