@@ -6,7 +6,6 @@ import http.server
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -15,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 from distributed import Client, Security
 
 from tasks.stack import Stack
@@ -154,13 +154,14 @@ def connected(stack: Stack) -> Client:
     return Client(stack.environment["MURMUR_DASK"], set_as_default=False, security=security)
 
 
-def kill_a_worker(stack: Stack) -> int:
+def kill_a_worker(stack: Stack) -> psutil.Process:
     """Kill -9 one Dask worker, as the kernel does when memory runs out."""
     with connected(stack) as client:
         pids = sorted(client.run(os.getpid).values())
     assert len(pids) == stack.workers
-    os.kill(pids[0], signal.SIGKILL)
-    return pids[0]
+    worker = psutil.Process(pids[0])
+    worker.kill()
+    return worker
 
 
 @contextlib.contextmanager
