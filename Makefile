@@ -35,7 +35,7 @@ ui: setup  ## the same stack in the foreground, Airflow on 127.0.0.1:8080, until
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 
 # One of the three processes waits for the stack most of the time, so there is time for mypy beside them.
-test: setup ruff  ## the linters and every test, with branch coverage of at least 90 % (12 minutes, 18 with real data)
+test: setup ruff  ## the linters and every test, with branch coverage of at least 90 % (20 minutes with real data)
 	@exec $(PYTEST) --numprocesses 3 --cov --cov-report=term -p tests.beside --beside=$(BIN)/mypy
 
 quick: setup  ## the tests that need neither the stack nor real data nor seconds (2 minutes)
