@@ -12,7 +12,7 @@ import datetime
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,7 @@ class Places:
     owner: Path  # the owner's files, with the entry for the ledger
     published: Path
     private: Path
+    recorded: bool = False  # a ledger records the release, so that it needs an entry
 
     @property
     def arriving(self) -> Path:
@@ -141,7 +142,7 @@ def publish_within(
     release_id = ledger.prepare(entry)
     try:
         _crash_point("prepared")
-        _put_in_place(store, places, manifest, progress, code)
+        _put_in_place(store, replace(places, recorded=True), manifest, progress, code)
     except BaseException:
         if not store.storage.has(places.published / "manifest.json"):
             ledger.abandon(release_id)
@@ -264,6 +265,7 @@ def _put_in_place(
         progress(2, 4)
         _crash_point("copied")
         _keep_private(places.owner, places.private)
+        _require_kept(places.private, manifest, recorded=places.recorded)
         sync_path(places.private, below=store.root)
         progress(3, 4)
         _crash_point("kept")
@@ -309,6 +311,22 @@ def _require_unchanged(directory: Path, manifest: dict[str, Any]) -> None:
                 where=str(directory),
                 remedy="find out who changed it; a release never changes",
             )
+
+
+def _require_kept(private: Path, manifest: dict[str, Any], *, recorded: bool) -> None:
+    """Refuse a release whose owner would not know who is in it, or the ledger what to record.
+
+    A run that makes the candidate again meanwhile removes these files; `recorded`: the ledger needs an entry.
+    """
+    membership = private / "membership.parquet"
+    if (manifest["counts"]["users"] and not membership.exists()) or (
+        recorded and not has_entry(private / ENTRY)
+    ):
+        raise Refused(
+            "the owner's files of the candidate are gone, so nothing was published",
+            where=str(private),
+            remedy="run it again: another run of this snapshot has made the candidate anew",
+        )
 
 
 def _keep_private(source: Path, target: Path) -> None:

@@ -39,10 +39,11 @@ def test_what_must_hold_holds(simulator):
     assert releases > SCHEDULES
 
 
-@pytest.mark.parametrize("seed", [1535, 1608, 2443, 2944, 2981])
+@pytest.mark.parametrize("seed", [1535, 1608, 2443, 2944, 2981, 13761])
 def test_found_schedules(simulator, seed):
     """An erasure beside a run removed a half-written membership or table of a candidate, and the release was published
-    without it; or it stopped at a half-written table. Erasures wait for runs now."""
+    without it; or it stopped at a half-written table. Erasures wait for runs now. The last: a run made the candidate of
+    another anew while that was being published, without the ledger's entry."""
     assert simulator.run(seed).problem is None
 
 
